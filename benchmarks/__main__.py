@@ -1,0 +1,34 @@
+"""`python -m benchmarks [PART ...]`: run the cases of every `benchmarks/bench_*.py` whose name holds one of the parts; print one table."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pathlib
+import platform
+import sys
+
+from benchmarks import harness
+
+
+def main(parts: list[str]) -> None:
+    import jax
+    import numpy
+    import scipy
+
+    names = sorted(p.stem for p in pathlib.Path(__file__).parent.glob("bench_*.py"))
+    chosen = [n for n in names if not parts or any(part in n for part in parts)]
+    timings: list[harness.Timing] = []
+    for name in chosen:
+        for case in importlib.import_module(f"benchmarks.{name}").cases():
+            print(f"running: {case.work}", file=sys.stderr)
+            timings.extend(harness.measure(case))
+    print(
+        f"Python {platform.python_version()}, JAX {jax.__version__} on {jax.default_backend()}, NumPy {numpy.__version__},"
+        f" SciPy {scipy.__version__}, {os.cpu_count()} CPU cores\n"
+    )
+    print(harness.table(timings))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,71 @@
+"""Side-by-side timings: every contender of a case runs in this one process, interleaved, and the table holds medians and ratios.
+
+A case lists contenders that do the same work. The first call of each is timed apart (for dpjax it compiles); the rounds that follow
+take one timed call of each contender in turn, so that a noisy machine disturbs all alike.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+import time
+from collections.abc import Callable, Mapping
+
+import jax
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Case:
+    """One line of the table: `run` is dpjax, `peers` are other packages; both are called without arguments."""
+
+    work: str
+    run: Callable[[], object]
+    peers: Mapping[str, Callable[[], object]]
+    target: Mapping[str, float] = dataclasses.field(default_factory=dict)  # peer -> the ratio aimed at
+    rounds: int = 7
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Timing:
+    work: str
+    contender: str
+    first_s: float
+    median_s: float
+    ratio: float | None  # peer's median over dpjax's median
+    target: float | None
+
+
+def _clock(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    jax.block_until_ready(call())
+    return time.perf_counter() - start
+
+
+def measure(case: Case) -> list[Timing]:
+    """Time all contenders of a case, interleaved."""
+    contenders = {"dpjax": case.run, **case.peers}
+    first = {name: _clock(call) for name, call in contenders.items()}
+    rounds = [{name: _clock(call) for name, call in contenders.items()} for _ in range(case.rounds)]
+    median = {name: statistics.median(r[name] for r in rounds) for name in contenders}
+    return [
+        Timing(
+            work=case.work,
+            contender=name,
+            first_s=first[name],
+            median_s=median[name],
+            ratio=None if name == "dpjax" else median[name] / median["dpjax"],
+            target=case.target.get(name),
+        )
+        for name in contenders
+    ]
+
+
+def table(timings: list[Timing]) -> str:
+    """The table as Markdown."""
+    head = "| work | contender | median (s) | first call (s) | times slower than dpjax | aimed at |\n|---|---|---|---|---|---|\n"
+    rows = []
+    for t in timings:
+        ratio = "" if t.ratio is None else f"{t.ratio:.2f}"
+        target = "" if t.target is None else f"{t.target:g}"
+        rows.append(f"| {t.work} | {t.contender} | {t.median_s:.4g} | {t.first_s:.4g} | {ratio} | {target} |")
+    return head + "\n".join(rows)

@@ -1,0 +1,49 @@
+"""dpjax: private Markov models and private Markov trajectories in JAX.
+
+Two mechanisms. Records counted into a transition matrix go row by row through the Dirichlet mechanism (`DirichletMechanism`);
+a stream of states goes step by step through permute-and-flip on shortest-path distances (`TrajectoryMechanism`).
+
+Importing this module loads nothing else: each name below loads its room when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+# public name -> the room (or the module in a room) that holds it
+_ROOM_OF = {
+    "MarkovChain": "dpjax.chains",
+    "stationary_distribution": "dpjax.chains",
+    "ergodicity_coefficient": "dpjax.chains",
+    "entropy_rate": "dpjax.chains",
+    "DirichletMechanism": "dpjax.simplex",
+    "PseudocountMechanism": "dpjax.simplex",
+    "expected_kl": "dpjax.simplex",
+    "expected_kl_bound": "dpjax.simplex",
+}
+_MODULES = {
+    "chains": "dpjax.chains",
+    "simplex": "dpjax.simplex",
+    "datasets": "dpjax.datasets",
+    "sweep": "dpjax.sweep",
+    "plot": "dpjax.plot",
+}
+
+__all__ = ["__version__", *_ROOM_OF, *_MODULES]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(_MODULES[name])
+    if name in _ROOM_OF:
+        value = getattr(importlib.import_module(_ROOM_OF[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'dpjax' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

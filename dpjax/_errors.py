@@ -1,0 +1,21 @@
+"""Errors that a user can act on: the argument, its value, and the mend, in one plain sentence."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+
+def invalid(argument: str, value: Any, mend: str) -> NoReturn:
+    """Raise ValueError `argument is value; mend`. Call it before anything is traced, written or drawn."""
+    raise ValueError(f"{argument} is {_short(value)}; {mend}")
+
+
+def require(condition: bool, argument: str, value: Any, mend: str) -> None:
+    """Raise ValueError naming `argument`, its `value` and the `mend` unless `condition` holds."""
+    if not condition:
+        invalid(argument, value, mend)
+
+
+def _short(value: Any, limit: int = 200) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 3] + "..."
