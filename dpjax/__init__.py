@@ -32,7 +32,7 @@ _MODULES = {
     "plot": "dpjax.plot",
 }
 
-__all__ = ["__version__", *_ROOM_OF, *_MODULES]  # noqa: PLE0604
+__all__ = ["__version__", *_ROOM_OF, *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
