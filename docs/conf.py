@@ -1,0 +1,26 @@
+"""Sphinx settings: Markdown pages, one for each room, and a reference made from the docstrings."""
+
+import re
+
+project = "dpjax"
+author = "The dpjax developers"
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax"]
+myst_enable_extensions = ["dollarmath", "deflist"]
+myst_heading_anchors = 3
+html_theme = "furo"
+html_title = "dpjax"
+exclude_patterns = ["_build"]
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+autodoc_default_options = {"members": True, "imported-members": True, "show-inheritance": False}
+
+
+def _as_restructured_text(app, what, name, obj, options, lines):
+    """Docstrings are plain prose with `code` in single backticks: mark the code, escape the rest of the markup."""
+    for i, line in enumerate(lines):
+        pieces = re.split(r"(`[^`]+`)", line)
+        lines[i] = "".join(f"`{p}`" if p.startswith("`") and len(p) > 2 else re.sub(r"([*|\\_])", r"\\\1", p) for p in pieces)
+
+
+def setup(app):
+    app.connect("autodoc-process-docstring", _as_restructured_text)

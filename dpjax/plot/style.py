@@ -1,0 +1,74 @@
+"""One look for every figure: colours that survive printing and colour-blindness, and room for a caption that says what was drawn.
+
+Lines take their colour from the Okabe-Ito palette and always differ in dash and marker as well; maps take cividis, whose lightness
+is monotone. Every figure carries the data's name, the sample size and, where the data is invented, the word synthetic.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import tempfile
+import textwrap
+from collections.abc import Iterator
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (1, 1)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+COLOUR_MAP = "cividis"
+
+_SETTINGS = {
+    "axes.grid": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "figure.dpi": 100,
+    "font.size": 9,
+    "grid.alpha": 0.3,
+    "legend.frameon": False,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 4,
+    "pdf.fonttype": 42,
+    "savefig.dpi": 160,
+    "svg.fonttype": "none",
+}
+
+
+@contextlib.contextmanager
+def look() -> Iterator[None]:
+    """The settings of matplotlib that every figure here is drawn under; the caller's own are untouched."""
+    with mpl.rc_context(_SETTINGS):
+        yield
+
+
+def line(index: int) -> dict[str, object]:
+    """Colour and dash of the index-th line."""
+    return {"color": PALETTE[index % len(PALETTE)], "linestyle": DASHES[index % len(DASHES)]}
+
+
+def caption(figure: Figure, text: str) -> None:
+    """A caption under the axes, wrapped to the figure's width."""
+    width = int(figure.get_figwidth() * 17)
+    figure.supxlabel("\n".join(textwrap.wrap(text, width)), fontsize=7, x=0.02, ha="left", color="0.25")
+
+
+def save(figure: Figure, path: pathlib.Path) -> list[pathlib.Path]:
+    """The figure as PNG and PDF beside each other, each written whole or not at all; the paths written."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    written = []
+    for suffix in (".png", ".pdf"):
+        target = path.with_suffix(suffix)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=suffix)
+        os.close(handle)
+        try:
+            figure.savefig(temporary, metadata={"CreationDate": None} if suffix == ".pdf" else None)
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, target)
+        except BaseException:
+            pathlib.Path(temporary).unlink(missing_ok=True)
+            raise
+        written.append(target)
+    return written
