@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from dpjax.plot import maps, style
 
 
-def stationary_error(axes: Axes, results: xr.Dataset, *, abscissa: str = "epsilon") -> None:
+def stationary_error(axes: Axes, results: xr.Dataset, *, abscissa: str = "theorem1_epsilon") -> None:
     """Expected total variation between private and true stationary distributions, against the joint epsilon."""
     x, mean, error = results[abscissa], results["tv_mean"], results["tv_sem"]
     samples = int(results.attrs["samples"])
@@ -40,7 +40,7 @@ def error_figure(results: xr.Dataset) -> Figure:
         stationary_error(right, results, abscissa="exact_epsilon")
         right.set_xlabel("joint $\\epsilon$ by exact accounting at the same $\\delta$ (nats)")
         right.set_title("The same draws, exact accounting", loc="left")
-        delta = results["delta"]
+        delta = results["at_delta"]
         style.caption(
             drawn,
             f"Data: {results.attrs['data']}. Every row's k from {float(results['k_factor'][0]):g} to "
@@ -65,7 +65,7 @@ def map_figure(results: xr.Dataset, *, panels: int = 3) -> Figure:
             maps.value_map(place, results["outline"], cell["stationary_draw"], norm, style.COLOUR_MAP)
             distance = float(0.5 * np.abs(cell["stationary_draw"] - truth).sum())
             place.set_title(
-                f"$\\epsilon$ = {float(cell['epsilon']):.2f}, $\\delta$ = {float(cell['delta']):.1g}\nTV = {distance:.4f}", fontsize=8
+                f"$\\epsilon$ = {float(cell['theorem1_epsilon']):.2f}, $\\delta$ = {float(cell['at_delta']):.1g}\nTV = {distance:.4f}", fontsize=8
             )
         drawn.colorbar(mappable, ax=list(axes), shrink=0.7, label="stationary probability")
         style.caption(

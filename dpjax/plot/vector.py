@@ -13,12 +13,12 @@ from matplotlib.figure import Figure
 from dpjax.plot import style
 
 ABSCISSAE = {
-    "epsilon": "$\\epsilon$ by A-Theorem 1 (nats)",
-    "exact_epsilon": "$\\epsilon$ by exact accounting (nats)",
+    "theorem1_epsilon": "$\\epsilon$ by A-Theorem 1 (nats)",
+    "exact_epsilon": "$\\epsilon$ by exact accounting, same $\\delta$ (nats)",
 }
 
 
-def mean_kl(axes: Axes, results: xr.Dataset, *, abscissa: str = "epsilon") -> None:
+def mean_kl(axes: Axes, results: xr.Dataset, *, abscissa: str = "theorem1_epsilon") -> None:
     """Mean divergence with a band of two standard errors, Theorem 2 and Corollary 1, against `abscissa` of `results`."""
     x = results[abscissa]
     mean, error = results["kl_mean"], results["kl_sem"]
@@ -42,7 +42,7 @@ def figure(results: xr.Dataset) -> Figure:
         left.set_title("As published", loc="left")
         mean_kl(right, results, abscissa="exact_epsilon")
         right.set_title("The same draws, exact accounting", loc="left")
-        delta = results["delta"]
+        delta = results["at_delta"]
         style.caption(
             drawn,
             f"Data: {results.attrs['data']}. k from {float(results['k'][0]):g} to {float(results['k'][-1]):g}; delta falls from "
