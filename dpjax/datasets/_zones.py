@@ -27,9 +27,9 @@ def keep_zones(
     borough: str | None,
     lookup: PathLike | None,
     zones: Sequence[Label] | None,
-) -> tuple[dict[tuple[Label, Label], int], tuple[Label, ...], dict[str, float]]:
+) -> tuple[dict[tuple[Label, Label], int], tuple[Label, ...], dict[str, int]]:
     """The kept pairs, the states (`zones` in their order where given, else those that appear), the numbers dropped by reason."""
-    kept, dropped = dict(pairs), dict[str, float]()
+    kept, dropped = dict(pairs), dict[str, int]()
     if not keep_unknown:
         kept = _within(kept, {z for pair in kept for z in pair} - set(UNKNOWN), "from or to an unknown zone (264, 265)", dropped)
     if borough is not None:
@@ -51,7 +51,7 @@ def zones_of(borough: str, lookup: PathLike | None) -> set[Label]:
     return found
 
 
-def _within(pairs: Pairs, zones: Iterable[Label], reason: str, dropped: dict[str, float]) -> dict[tuple[Label, Label], int]:
+def _within(pairs: Pairs, zones: Iterable[Label], reason: str, dropped: dict[str, int]) -> dict[tuple[Label, Label], int]:
     """The pairs with both ends in `zones`; what goes is written into `dropped`."""
     inside = frozenset(zones)
     kept = {pair: count for pair, count in pairs.items() if inside.issuperset(pair)}

@@ -29,9 +29,9 @@ class ReadReport:
     what a number does not say (rows renormalised, a row added).
     """
 
-    read: float
-    kept: float
-    dropped: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    read: int | float
+    kept: int | float
+    dropped: Mapping[str, int | float] = dataclasses.field(default_factory=dict)
     unit: str = "records"
     notes: tuple[str, ...] = ()
 
@@ -137,7 +137,7 @@ def _part(values: Any, kept: np.ndarray) -> Any:
 def _renormalised(matrix: np.ndarray, labels: list[Label], notes: tuple[str, ...]) -> tuple[np.ndarray, tuple[str, ...]]:
     mass = matrix.sum(axis=1)
     for label, total in zip(labels, mass, strict=True):
-        require(total > 0, f"the probability that {label} keeps", float(total), "keep a state that it moves to")
+        require(bool(total > 0), f"the probability that {label} keeps", float(total), "keep a state that it moves to")
     lost = float(np.max(1 - mass))
     note = f"Rows were renormalised after other states were left out; the largest share lost is {lost:.4g}."
     return matrix / mass[:, None], (*notes, note) if lost > 1e-12 else notes
@@ -162,7 +162,7 @@ def _after(dataset: Dataset, counts: Any, reason: str, notes: tuple[str, ...]) -
     return dataclasses.replace(report, kept=report.kept - gone, dropped=dropped, notes=notes)
 
 
-def _number(value: float) -> str:
+def _number(value: int | float) -> str:
     return f"{int(value):,}" if float(value).is_integer() else f"{value:,.4f}"
 
 

@@ -69,7 +69,7 @@ def _from_marks(path: PathLike, total: Counter[str], left_out: list[str], wanted
     if counts.sum() == 0:
         invalid(f"{path}: the choice", asked, "no section with known counts matches it; see the file's terms and sections")
     notes = (f"Left out, since several class sizes fit their percentages: {', '.join(left_out)}.",) if left_out else ()
-    dropped = {"withdrawn": float(total["W"]), "incomplete or otherwise ungraded": float(total["other"])}
+    dropped = {"withdrawn": total["W"], "incomplete or otherwise ungraded": total["other"]}
     report = ReadReport(read=sum(total.values()), kept=int(counts.sum()), dropped=dropped, unit="marks", notes=notes)
     return _dataset(counts, name="grades", source=f"{report.kept:,} grades, {asked}.", report=report, synthetic=False)
 

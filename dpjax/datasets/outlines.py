@@ -34,9 +34,9 @@ def read_zone_outlines(path: PathLike) -> dict[Label, list[Ring]]:
 
 
 def read_points(path: PathLike) -> dict[Label, tuple[float, float]]:
-    """Id -> (longitude, latitude) from a CSV with columns LocationID or node or id, lon, lat."""
+    """Id -> (longitude, latitude) from a CSV with columns LocationID or node or id, lon, lat; of a repeated id the first counts."""
     roles = {"id": ("locationid", "node", "id"), "longitude": ("lon", "longitude"), "latitude": ("lat", "latitude")}
-    found = list(records(path, roles))
+    found = list(records(path, roles))[::-1]
     label = as_labels(cells[0] for _, cells in found)
     return {label[c[0]]: (number(c[1], path, line, "longitude"), number(c[2], path, line, "latitude")) for line, c in found}
 

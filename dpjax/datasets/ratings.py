@@ -70,15 +70,15 @@ def read_probability_matrix(
 
 
 def _kind(path: PathLike, raw: np.ndarray) -> str:
-    """What the numbers are: rows that sum to about 1, whole numbers, or rows that sum to about 100 and are not all whole."""
+    """What the numbers are: whole ones are counts (or, up to 1, probabilities), others by whether rows sum to about 1 or 100."""
     largest = float(raw.sum(axis=1).max())
-    whole = bool(np.all(raw == np.floor(raw)))
-    if largest <= 1 + 10 * ROUNDING:
-        return "probabilities"
-    sure = abs(largest - 100) > 1 if whole else largest <= 100 * (1 + 10 * ROUNDING)
+    if np.all(raw == np.floor(raw)):
+        kind, sure = ("probabilities", True) if largest <= 1 else ("counts", abs(largest - 100) > 1)
+    else:
+        kind, sure = ("probabilities", True) if largest <= 2 else ("percents", largest <= 102)
     mend = "this fits no kind for sure; say kind='probabilities', kind='percents' or kind='counts'"
     require(sure, f"{path}: the largest sum of a row", largest, mend)
-    return "counts" if whole else "percents"
+    return kind
 
 
 def _split(path: PathLike, grid: Grid, values: np.ndarray) -> _Table:
@@ -136,7 +136,7 @@ def _from_counts(path: PathLike, table: _Table, recovery: float | None) -> Datas
     counts = np.zeros((len(place), len(place)), dtype=np.int64)
     counts[[place[label] for label in table.rated]] = table.values.astype(np.int64)
     gone = int(table.withdrawn.sum())
-    dropped = {"of withdrawn ratings": float(gone)} if gone else {}
+    dropped = {"of withdrawn ratings": gone} if gone else {}
     kept = int(counts.sum())
     report = ReadReport(read=kept + gone, kept=kept, dropped=dropped, unit="rating years")
     return _dataset(path, table, recovery, report, [], counts)

@@ -67,12 +67,12 @@ def _month(text: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-def _count(path: PathLike, window: tuple[int, int] | None) -> tuple[Pairs, int, dict[str, float]]:
+def _count(path: PathLike, window: tuple[int, int] | None) -> tuple[Pairs, int, dict[str, int]]:
     """Counted pairs of zone ids, the number of trips read, and the numbers dropped for nulls and the month."""
     keys, counts = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-    dropped = {"without a pickup or drop-off zone": 0.0}
+    dropped = {"without a pickup or drop-off zone": 0}
     if window is not None:
-        dropped |= {"without a pickup time": 0.0, "picked up in another month": 0.0}
+        dropped |= {"without a pickup time": 0, "picked up in another month": 0}
     read = 0
     for columns in _batches(path, window is not None):
         read += len(columns[0])
@@ -85,7 +85,7 @@ def _count(path: PathLike, window: tuple[int, int] | None) -> tuple[Pairs, int, 
     return pairs, read, dropped
 
 
-def _keys(path: PathLike, columns: list[Any], window: tuple[int, int] | None, dropped: dict[str, float]) -> np.ndarray:
+def _keys(path: PathLike, columns: list[Any], window: tuple[int, int] | None, dropped: dict[str, int]) -> np.ndarray:
     """pickup * 2**32 + drop-off of the batch's kept trips; what goes is added to `dropped`."""
     import pyarrow.compute as pc
 
