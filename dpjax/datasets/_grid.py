@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 
 from dpjax._errors import invalid
-from dpjax.datasets._text import PathLike, check_width, invalid_file, rows
+from dpjax.datasets._text import PathLike, check_width, invalid_file, is_number, rows
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -43,21 +43,13 @@ def read_grid(path: PathLike) -> Grid:
 def _labelled(table: list[list[str]]) -> tuple[bool, bool]:
     """Whether there is a header, whether there is a first column of labels."""
     n_lines, n_columns = len(table), len(table[0])
-    corner = not _is_number(table[0][0])
-    text_header = any(not _is_number(cell) for cell in table[0][1:])
-    text_side = any(not _is_number(cells[0]) for cells in table[1:])
+    corner = not is_number(table[0][0])
+    text_header = any(not is_number(cell) for cell in table[0][1:])
+    text_side = any(not is_number(cells[0]) for cells in table[1:])
     square = n_lines == n_columns
     header = text_header or (corner and (square or n_lines == n_columns + 1))
     side = text_side or ((corner or text_header) and square) or (corner and n_columns == n_lines + 1)
     return header, side
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
 
 
 def _distinct(path: PathLike, where: str, labels: list[str]) -> tuple[str, ...]:

@@ -86,7 +86,9 @@ def rows(path: PathLike, *, comments: bool = False) -> Iterator[tuple[int, list[
         try:
             row = next(reader, None)
         except csv.Error as error:
-            invalid_file(path, f"line {reader.line_num} is broken ({error}); mend its quotes, or fetch the file again")
+            invalid_file(
+                path, f"line {reader.line_num} is broken ({str(error).split(' - ')[0]}); mend its quotes, or fetch the file again"
+            )
         if row is None:
             return
         cells = [cell.strip() for cell in row]
@@ -144,13 +146,21 @@ def whole_number(text: str, path: PathLike, line: int, what: str = "the count") 
     return value
 
 
+def is_number(text: str) -> bool:
+    """Whether a cell reads as a number, `nan` and `inf` among them; Python's own 1_000 and digits of other scripts do not."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return text.isascii() and "_" not in text
+
+
 def number(text: str, path: PathLike, line: int, what: str) -> float:
     """A finite number; ValueError with the line for anything else."""
     where = f"{path}, line {line}: {what}"
-    try:
-        value = float(text)
-    except ValueError:
-        fault(where, text, "give a number")
+    if not is_number(text):
+        invalid(where, text, "give a number")
+    value = float(text)
     if not math.isfinite(value):
         invalid(where, text, "give a finite number")
     return value

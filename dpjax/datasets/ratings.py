@@ -121,7 +121,9 @@ def _from_shares(path: PathLike, table: _Table, recovery: float | None, allow_ga
 
 
 def _refuse_row(path: PathLike, line: int, label: str, share: float) -> None:
-    if share > 1:
+    if share == 0:
+        mend = "it is empty; give it at least one transition"
+    elif share > 1:
         mend = "it must not be above 1; correct the row"
     else:
         gap = np.ceil(round((1 - share) * 1e4, 6)) / 1e4

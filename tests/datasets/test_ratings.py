@@ -104,6 +104,7 @@ def test_a_plain_square_matrix_has_numbered_states(write):
         ("from,A,B\nA,0.5,0.5\nB,0.5\n", {}, ["line 3", "needs 3"]),
         ("from,A,B\nA,0.5,0.5\nC,0.5,0.5\n", {}, ["line 3", "'C'", "among the columns"]),
         ("from,A,B\nA,0.5,0.5\n", {}, ["state B", "no row"]),
+        ("from,A,B\nA,0.5,0.5\nB,0,0\n", {"allow_gap": 0.99}, ["line 3", "row B", "empty"]),
         ("from,A,B\nA,50,50\nB,10,90\n", {}, ["say kind="]),
         ("from,A,B\nA,50.5,7000\nB,10,90\n", {}, ["say kind="]),
         ("from,A,B\nA,50.5,7000\nB,10,90\n", {"kind": "counts"}, ["line 2", "fractional"]),

@@ -60,13 +60,25 @@ def test_the_shape_of_the_paper_chain(published):
     assert np.sum(published.counts.sum(axis=1) == 1) == 20
 
 
-def test_the_published_paths_by_number(shared_data):
-    data = read_wikispeedia(shared_data / "wikispeedia" / "paths_finished.tsv.gz", largest_class=False)
-    assert data.counts.sum() == 295_460
-    forward = read_wikispeedia(shared_data / "wikispeedia" / "paths_finished.tsv.gz", counting="forward", largest_class=False)
-    assert data.counts.sum() - forward.counts.sum() == 20_561
+@pytest.mark.parametrize(
+    ("counting", "read", "states", "pairs", "kept"),
+    [
+        ("forward", 295_460 - 20_561, 3_696, 50_075, 271_780),
+        ("final-path", 254_338, 3_656, 48_008, 251_137),
+        ("ignore-back", 295_460 - 20_561, 3_703, 58_624, 272_037),
+    ],
+)
+def test_the_other_rules_on_the_published_paths(shared_data, counting, read, states, pairs, kept):
+    """Forward clicks are all clicks but the 20,561 back clicks."""
+    data = read_wikispeedia(shared_data / "wikispeedia" / "paths_finished.tsv.gz", counting=counting)
+    assert (data.report.read, data.n_states, data.counts.nnz, data.report.kept) == (read, states, pairs, kept)
+
+
+def test_the_number_of_published_paths_and_back_clicks(shared_data):
     with gzip.open(shared_data / "wikispeedia" / "paths_finished.tsv.gz", "rt") as stream:
-        assert sum(1 for line in stream if line.strip() and not line.startswith("#")) == 51_318
+        paths = [line.split("\t")[3].split(";") for line in stream if line.strip() and not line.startswith("#")]
+    assert len(paths) == 51_318
+    assert sum(path.count("<") for path in paths) == 20_561
 
 
 @pytest.mark.parametrize(
