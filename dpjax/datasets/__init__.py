@@ -1,1 +1,68 @@
-"""datasets."""
+"""Readers of real files, small built-in data, synthetic generators. Plain NumPy and SciPy: what comes out is a `Dataset`.
+
+Whatever a reader leaves out is counted, with the reason, in `dataset.report`. What is invented says "synthetic". Importing this
+room loads neither JAX arrays nor pyarrow nor pydantic; `read_tlc_trips` loads pyarrow, `DataConfig` pydantic, when first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from dpjax.datasets._text import read_labels
+from dpjax.datasets._transitions import popularity_layout
+from dpjax.datasets._zones import read_zone_lookup
+from dpjax.datasets.dataset import Dataset, Label, ReadReport, restrict
+from dpjax.datasets.grades import grades, read_grades
+from dpjax.datasets.matrices import read_count_matrix
+from dpjax.datasets.outlines import attach_outlines, attach_points, read_points, read_zone_outlines
+from dpjax.datasets.pairs import read_od_counts, read_pairs, read_sequences
+from dpjax.datasets.ratings import read_probability_matrix
+from dpjax.datasets.registry import SOURCES, load
+from dpjax.datasets.roads import read_road_turns
+from dpjax.datasets.synthetic_campus import campus_roads
+from dpjax.datasets.synthetic_links import links
+from dpjax.datasets.synthetic_manhattan import manhattan
+from dpjax.datasets.synthetic_ratings import ratings
+from dpjax.datasets.tlc import read_tlc_trips
+from dpjax.datasets.wikispeedia import read_wikispeedia
+
+if TYPE_CHECKING:
+    from dpjax.datasets.config import DataConfig
+
+__all__ = [
+    "SOURCES",
+    "DataConfig",
+    "Dataset",
+    "Label",
+    "ReadReport",
+    "attach_outlines",
+    "attach_points",
+    "campus_roads",
+    "grades",
+    "links",
+    "load",
+    "manhattan",
+    "popularity_layout",
+    "ratings",
+    "read_count_matrix",
+    "read_grades",
+    "read_labels",
+    "read_od_counts",
+    "read_pairs",
+    "read_points",
+    "read_probability_matrix",
+    "read_road_turns",
+    "read_sequences",
+    "read_tlc_trips",
+    "read_wikispeedia",
+    "read_zone_lookup",
+    "read_zone_outlines",
+    "restrict",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "DataConfig":
+        return importlib.import_module("dpjax.datasets.config").DataConfig
+    raise AttributeError(f"module 'dpjax.datasets' has no attribute {name!r}")
