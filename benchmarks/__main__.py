@@ -1,4 +1,4 @@
-"""`python -m benchmarks [PART ...]`: run the cases of every `benchmarks/bench_*.py` whose name holds one of the parts; print one table."""
+"""`python -m benchmarks [PART ...]`: run the cases of every `bench_*.py` whose name holds one of the parts; print one table."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from dpjax.datasets.matrices import read_count_matrix
 from dpjax.datasets.outlines import attach_outlines, attach_points, read_points, read_zone_outlines
 from dpjax.datasets.pairs import read_od_counts, read_pairs, read_sequences
 from dpjax.datasets.ratings import read_probability_matrix
+from dpjax.datasets.preparation import drop_rare, keep_largest_class
 from dpjax.datasets.registry import SOURCES, load
 from dpjax.datasets.roads import read_road_turns
 from dpjax.datasets.synthetic_campus import campus_roads
@@ -39,7 +40,9 @@ __all__ = [
     "attach_outlines",
     "attach_points",
     "campus_roads",
+    "drop_rare",
     "grades",
+    "keep_largest_class",
     "links",
     "load",
     "manhattan",

@@ -1,15 +1,20 @@
-"""The [data] table of a config: a source and its options, checked by name and by type before anything is read."""
+"""The [data] table of a config: a source and its options, checked by name and by type before anything is read.
+
+Beside the source's own options every source takes `at_least` (transitions seen fewer times are dropped) and `keep = "largest class"`
+(the largest strongly connected class is kept), applied in this order after reading.
+"""
 
 from __future__ import annotations
 
 import functools
 import inspect
 import typing
-from typing import Any
+from typing import Any, Literal
 
 import pydantic
 
 from dpjax.datasets.dataset import Dataset
+from dpjax.datasets.preparation import drop_rare, keep_largest_class
 from dpjax.datasets.registry import SOURCES, check_source
 
 
@@ -25,20 +30,25 @@ class DataConfig(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="allow", frozen=True)  # what may be there is the source's to say: see _checked
 
     source: str
+    at_least: int = pydantic.Field(default=1, ge=1)
+    keep: Literal["all", "largest class"] = "all"
 
     @pydantic.model_validator(mode="before")
     @classmethod
     def _checked(cls, values: Any) -> Any:
         if not isinstance(values, dict) or not isinstance(values.get("source"), str):
             return values
-        options = {name: value for name, value in values.items() if name != "source"}
+        common = {name: value for name, value in values.items() if name in cls.model_fields}
+        options = {name: value for name, value in values.items() if name not in cls.model_fields}
         check_source(values["source"], options)
         found = _options_model(values["source"]).model_validate(options)
-        return {"source": values["source"], **{name: getattr(found, name) for name in found.model_fields_set}}
+        return {**common, **{name: getattr(found, name) for name in found.model_fields_set}}
 
     def load(self) -> Dataset:
-        """Read or make the data."""
-        return SOURCES[self.source](**(self.model_extra or {}))
+        """Read or make the data, drop what is too rare, keep the class asked for."""
+        data = SOURCES[self.source](**(self.model_extra or {}))
+        data = drop_rare(data, self.at_least) if self.at_least > 1 else data
+        return keep_largest_class(data) if self.keep == "largest class" else data
 
 
 @functools.cache

@@ -1,12 +1,13 @@
 """`dirichlet-matrix`: a transition matrix row by row through the Dirichlet mechanism (Algorithm 2 of the first paper).
 
 [mechanism] holds the public numbers. support: "observed" (the transitions seen are declared public, as in the paper) or "all". eta:
-"smallest share" (the paper's rule, row by row) or one floor; or minimum_count, a public least number of records in every supported cell, so
-that eta_i = minimum_count / N_i. Then either k_factor, k_i = k_factor * 3/(2 eta_i), or a joint target (epsilon, delta) that every row's k is
-calibrated to; rows that cannot meet it are withheld: released as the uniform law on their public support. gamma is A-Theorem 1's.
+"smallest share" (the paper's rule, row by row) or one floor for all rows; or minimum_count, a public least number of records in every
+supported cell, so that eta_i = minimum_count / N_i. Then either k_factor, k_i = k_factor * 3/(2 eta_i), or a joint target (epsilon,
+delta) that every row's k is calibrated to; rows that cannot meet it are withheld, released as the uniform law on their public support.
+gamma is A-Theorem 1's.
 
-Each cell stores the joint cost under both accountants, what each row can promise, the provable and the printed bounds, and samples the
-total variation between the private and the true stationary distributions, the change of the ergodicity coefficient and the rows' KL.
+Each cell stores the joint cost under both accountants, what each row can promise, and bounds; it samples the total variation between the
+private and the true stationary distributions, the change of the ergodicity coefficient, and the largest column sum of |P~ - P|.
 """
 
 from __future__ import annotations
@@ -24,9 +25,8 @@ import pydantic
 from jaxtyping import Array, Float
 
 from dpjax._errors import invalid, require
-from dpjax.chains import MarkovChain, ergodicity_coefficient, stationary_distribution
-from dpjax.chains.stationary import gth
-from dpjax.simplex import MatrixMechanism, PublicRows, log_dirichlet, stationary_bounds, theorem1_stated
+from dpjax.chains import MarkovChain, ergodicity_coefficient, gth
+from dpjax.simplex import MatrixMechanism, PublicRows, epsilon_floor, log_dirichlet, strongest_epsilon, theorem4, theorem5
 from dpjax.sweep.validation import validated
 from dpjax.sweep.workload import Coordinate, Label, Prepared, Quantity, Scalar
 
@@ -38,3 +38,208 @@ AXES = {
     "minimum_count": Label(long_name="public least count of a supported cell", units="records"),
     "accounting": Label(long_name="accountant that k is calibrated with"),
 }
+EXACT = {
+    "theorem1_epsilon": Quantity(long_name="joint epsilon by A-Theorem 1; inf where it covers not every row", units="nats"),
+    "theorem1_delta": Quantity(long_name="joint delta by A-Theorem 1; 1 where it covers not every row"),
+    "at_delta": Quantity(long_name="delta at which the exact epsilon is stated: the target, or A-Theorem 1's"),
+    "exact_epsilon": Quantity(long_name="joint epsilon by exact accounting at that delta", units="nats"),
+    "n_withheld": Quantity(long_name="rows withheld, released as the uniform law on their public support", units="rows"),
+    "tv_bound": Quantity(long_name="Theorem 4': provable bound on the expected total variation"),
+    "tv_bound_printed": Quantity(long_name="A-Theorem 4 as printed, not proved"),
+    "tau_bound": Quantity(long_name="Theorem 5': provable bound on the expected change of the ergodicity coefficient"),
+    "stationary": Quantity(long_name="true stationary probability", dims=("state",)),
+    "stationary_draw": Quantity(long_name="stationary probability of one private matrix, drawn apart", dims=("state",)),
+    "row_records": Quantity(long_name="records that start in the state", units="records", dims=("state",)),
+    "row_categories": Quantity(long_name="transitions in the row's public support", dims=("state",)),
+    "row_eta": Quantity(long_name="floor of the row's shares", dims=("state",)),
+    "row_k": Quantity(long_name="concentration of the row", dims=("state",)),
+    "row_drawn": Quantity(long_name="1 where the row is drawn, 0 where it is constant or withheld", dims=("state",)),
+    "row_least_theorem1": Quantity(long_name="epsilon* of the row by A-Theorem 1; inf where it does not apply", units="nats", dims=("state",)),
+    "row_least_exact": Quantity(long_name="least epsilon of the row at that delta, any k, exact accounting", units="nats", dims=("state",)),
+}
+MEASURES = {
+    "tv": Quantity(long_name="total variation between private and true stationary distributions"),
+    "stationary_private": Quantity(long_name="private stationary probability", dims=("state",)),
+    "tau_change": Quantity(long_name="absolute change of the infinity-norm ergodicity coefficient"),
+    "column_sum": Quantity(long_name="largest column sum of |private - true transition matrix|"),
+}
+
+
+class Table(pydantic.BaseModel):
+    """[mechanism] of `dirichlet-matrix`, and of one cell once its axes are put in."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+    support: Literal["observed", "all"]
+    eta: float | Literal["smallest share"] | None = None
+    minimum_count: float | None = pydantic.Field(default=None, gt=0)
+    gamma: float = 1e-8
+    k_factor: float | None = pydantic.Field(default=None, gt=0)
+    epsilon: float | None = pydantic.Field(default=None, ge=0)
+    delta: float | None = pydantic.Field(default=None, gt=0, lt=1)
+    accounting: Literal["exact", "theorem1"] = "exact"
+    precision: Literal["float32", "float64"] = "float32"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class MatrixWorkload:
+    """See the module. `counts` (n, n), dense: the records of each transition."""
+
+    counts: np.ndarray
+    labels: tuple[str, ...]
+    table: Mapping[str, Any]
+
+    name = "dirichlet-matrix"
+    law_version = 1
+    axes = AXES
+    measures = MEASURES
+    exact = EXACT
+
+    @functools.cached_property
+    def chain(self) -> MarkovChain:
+        return MarkovChain.from_counts(self.counts, labels=self.labels)
+
+    @functools.cached_property
+    def truth(self) -> tuple[np.ndarray, np.ndarray]:
+        """(P, its stationary distribution), float64."""
+        return np.asarray(self.chain.matrix), np.asarray(self.chain.stationary_distribution())
+
+    @property
+    def coordinates(self) -> Mapping[str, Coordinate]:
+        return {"state": Coordinate(values=np.asarray(self.labels), long_name="state")}
+
+    @property
+    def sample_bytes(self) -> int:
+        return 24 * self.counts.size
+
+    def check(self, cell: Mapping[str, Scalar]) -> None:
+        """The cell's table and its public rows; the calibration itself is left to `prepare`."""
+        self._rows(self._table(cell))
+
+    def _table(self, cell: Mapping[str, Scalar]) -> Table:
+        table = validated(Table, {**self.table, **cell}, "mechanism")
+        if (table.k_factor is None) == (table.epsilon is None):
+            invalid("mechanism", {**self.table, **cell}, "give k_factor, or epsilon with delta, there or as an axis, and not both")
+        if table.delta is None and table.epsilon is not None:
+            invalid("mechanism.delta", None, "k is calibrated to epsilon together with delta: give both")
+        if (table.eta is None) == (table.minimum_count is None):
+            invalid("mechanism.eta", table.eta, 'give eta ("smallest share" or a number) or minimum_count, and not both')
+        return table
+
+    def _rows(self, table: Table) -> PublicRows:
+        support = "observed" if table.support == "observed" else np.ones(self.counts.shape, dtype=bool)
+        if table.minimum_count is None:
+            return PublicRows.from_counts(self.counts, support=support, eta=table.eta)
+        supported = self.counts[self.counts > 0] if table.support == "observed" else self.counts
+        least = int(supported.min())
+        require(table.minimum_count <= least, "mechanism.minimum_count", table.minimum_count, f"a supported cell has {least} records")
+        return PublicRows.from_counts(self.counts, support=support, eta=table.minimum_count / self.counts.sum(axis=1))
+
+    def mechanism(self, cell: Mapping[str, Scalar]) -> MatrixMechanism:
+        """The cell's mechanism on the public rows."""
+        table = self._table(cell)
+        rows = self._rows(table)
+        if table.epsilon is None:
+            return MatrixMechanism(rows=rows, k=np.where(rows.constant, 1.0, table.k_factor * rows.k_min), gamma=table.gamma)
+        return MatrixMechanism.calibrate(
+            rows=rows,
+            epsilon=table.epsilon,
+            delta=table.delta,
+            accounting=table.accounting,
+            gamma=table.gamma,
+            unreachable="withhold",
+        )
+
+    def prepare(self, cell: Mapping[str, Scalar]) -> Prepared:
+        """The shapes k_i P_ij, and what they cost."""
+        table, mechanism = self._table(cell), self.mechanism(cell)
+        P, pi = self.truth
+        epsilon, delta = _theorem1(mechanism)
+        at_delta = table.delta if table.delta is not None else delta
+        require(at_delta < 1, "mechanism.delta", None, "A-Theorem 1 states none here, since it covers not every row: give one")
+        still = mechanism.rows.constant | mechanism.withheld
+        dtype = np.dtype(table.precision)
+        params = {
+            "alpha": np.where(still[:, None], 0.0, mechanism.k[:, None] * P).astype(dtype),
+            "public": np.where(still[:, None], mechanism.rows.support / mechanism.rows.n_categories[:, None], 0.0).astype(dtype),
+            "P": P.astype(dtype),
+            "pi": pi.astype(dtype),
+        }
+        exact = {
+            "theorem1_epsilon": epsilon,
+            "theorem1_delta": delta,
+            "at_delta": at_delta,
+            "exact_epsilon": mechanism.exact_epsilon(at_delta),
+            "n_withheld": int(mechanism.withheld.sum()),
+            "stationary": pi,
+            "stationary_draw": np.asarray(gth(_draw(jax.random.key(0), params, 0, 1))[0], dtype=np.float64),
+            **self._bounds(mechanism),
+            **_row_facts(mechanism, table.gamma, at_delta),
+        }
+        return Prepared(params=params, exact=exact)
+
+    def _bounds(self, mechanism: MatrixMechanism) -> dict[str, float]:
+        """Theorems 4', 4 and 5' for the mechanism that draws every row; inf where a row is withheld, which they do not speak of."""
+        if mechanism.withheld.any():
+            return dict.fromkeys(("tv_bound", "tv_bound_printed", "tau_bound"), math.inf)
+        fourth, fifth = theorem4(self.truth[0], mechanism), theorem5(self.truth[0], mechanism)
+        return {"tv_bound": fourth.provable, "tv_bound_printed": fourth.printed, "tau_bound": fifth.provable}
+
+    def measure(self, key: jax.Array, params: Any, first: Any, n: int) -> Mapping[str, jax.Array]:
+        """What private matrices first, ..., first + n - 1 do to the stationary distribution and to the ergodicity coefficient."""
+        with jax.enable_x64(params["P"].dtype == jnp.float64):
+            private = _draw(key, params, first, n)
+            stationary = gth(private)
+            tau, true_tau = ergodicity_coefficient(private), ergodicity_coefficient(params["P"])
+            return {
+                "tv": 0.5 * jnp.abs(stationary - params["pi"]).sum(axis=-1),
+                "stationary_private": stationary,
+                "tau_change": jnp.abs(tau - true_tau),
+                "column_sum": jnp.abs(private - params["P"]).sum(axis=-2).max(axis=-1),
+            }
+
+
+def _draw(key: jax.Array, params: Any, first: Any, n: int) -> Float[Array, "n states states"]:
+    """Private matrices first, ..., first + n - 1: a Dirichlet row where alpha is given, the public row elsewhere."""
+    drawn = (params["alpha"] > 0).any(axis=-1, keepdims=True)
+    alpha = jnp.where(drawn, params["alpha"], (params["public"] > 0).astype(params["alpha"].dtype))
+    return jnp.where(drawn, jnp.exp(log_dirichlet(key, alpha, n, first)), params["public"])
+
+
+def _theorem1(mechanism: MatrixMechanism) -> tuple[float, float]:
+    """The joint (epsilon, delta) of A-Theorem 1; (inf, 1) where its assumptions fail in some row that is drawn."""
+    try:
+        return float(mechanism.epsilon), float(mechanism.delta)
+    except ValueError:
+        return math.inf, 1.0
+
+
+def _row_facts(mechanism: MatrixMechanism, gamma: float, delta: float) -> dict[str, np.ndarray]:
+    """What is public of each row, and the least epsilon that it can be given under each accountant."""
+    rows = mechanism.rows
+    pair = rows.has_adjacent_pair
+    covered = pair & (rows.eta < 0.25) & (gamma < 1 / rows.n_categories)
+    printed, exact = (np.where(rows.constant, 0.0, np.inf) for _ in range(2))
+    if covered.any():
+        printed[covered] = strongest_epsilon(rows.eta[covered], rows.n_records[covered], rows.n_categories[covered], gamma)
+    if pair.any():
+        exact[pair] = epsilon_floor(delta, eta=rows.eta[pair], n_records=rows.n_records[pair], n_categories=rows.n_categories[pair])
+    return {
+        "row_records": rows.n_records,
+        "row_categories": rows.n_categories,
+        "row_eta": np.where(rows.constant, 1.0, rows.eta),
+        "row_k": mechanism.k,
+        "row_drawn": (~(rows.constant | mechanism.withheld)).astype(np.int64),
+        "row_least_theorem1": printed,
+        "row_least_exact": exact,
+    }
+
+
+def build(dataset: Any, mechanism: Mapping[str, Any]) -> MatrixWorkload:
+    """The workload on a data set of square counts; a reducible one is refused here, with its classes, before anything is written."""
+    if dataset is None or dataset.counts is None or np.ndim(dataset.counts) != 2:
+        invalid("data", None if dataset is None else dataset.name, "dirichlet-matrix needs square counts of transitions")
+    counts = dataset.counts if isinstance(dataset.counts, np.ndarray) else dataset.counts.toarray()
+    workload = MatrixWorkload(counts=counts, labels=tuple(str(x) for x in dataset.labels), table=dict(mechanism))
+    _ = workload.truth
+    return workload
