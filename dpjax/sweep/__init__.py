@@ -1,6 +1,7 @@
 """Sweeps: a grid of cells, each privatized many times, restartable, in shards, with labelled results.
 
-`plan` checks a config against a workload and a folder, `run` computes what is missing, `merge` joins shards, `open` reads the results.
+`plan` checks a config against a workload and a folder, `run` computes what is missing, `merge` joins shards, `open` reads the
+results.
 """
 
 from dpjax.sweep.atomic import StorageError

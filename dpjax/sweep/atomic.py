@@ -1,7 +1,7 @@
 """Files that are there whole or not at all.
 
-A file is written under a temporary name in its own folder, flushed to the disk, and renamed; a reader, a kill or a full disk never
-meets half of one.
+A file is written under a temporary name in its own folder, flushed to the disk, and renamed; a reader, a kill or a full disk
+never meets half of one.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def write_json(path: pathlib.Path, value: Any) -> None:
 
 
 def sweep_away(folder: pathlib.Path) -> None:
-    """Remove what killed writers left in `folder`; only for one who holds the folder alone."""
-    for path in folder.glob(f"*{_MARK}*"):
+    """Remove what killed writers left anywhere in `folder`; only for one who holds the folder alone."""
+    for path in folder.rglob(f"*{_MARK}*"):
         with contextlib.suppress(OSError):
             path.unlink()
 

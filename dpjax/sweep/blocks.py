@@ -1,11 +1,11 @@
 """Samples in blocks of one fixed size, each run by one compiled executable.
 
-XLA may round differently for another batch size, so the block is the unit of equality: block b holds the samples
-b n, ..., b n + n - 1, the last block is run whole and its surplus left out of the moments, and a memory limit, a shard or a restart only
-changes which whole blocks are run when. The block size is therefore part of a sweep's law, and the memory limit is not.
+XLA may round differently for another batch size, so the block is the unit of equality: block b holds the samples b n, ..., b n +
+n - 1, the last block is run whole and its surplus left out of the moments, and a memory limit, a shard or a restart only changes
+which whole blocks are run when. The block size is therefore part of a sweep's law, and the memory limit is not.
 
-A block is traced in one scope with x64 on, for the moments; the workload's measure is traced within it with x64 off, as a user who
-changes no setting would trace it.
+A block is traced in one scope with x64 on, for the moments; the workload's measure is traced within it with x64 off, as a user
+who changes no setting would trace it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MOST_IN_FLIGHT = 4
 
 
 def automatic_block(sample_bytes: int, samples: int) -> int:
-    """The block for "auto": the largest power of two whose samples hold 32 MiB at most, 65,536 at most, and no more than are needed."""
+    """The block for "auto": the largest power of two that holds 32 MiB at most, is 65,536 at most, and no larger than needed."""
     fits = max(1, _BLOCK_BYTES // max(1, sample_bytes))
     needed = 1 << max(0, samples - 1).bit_length()
     return min(1 << (fits.bit_length() - 1), _MOST_SAMPLES, needed)
@@ -74,6 +74,7 @@ class Blocks:
         with jax.enable_x64(False):
             samples = self.workload.measure(key, params, first, self.block)
         self._announced(samples)
+        samples = jax.lax.optimization_barrier(dict(samples))  # drawn once, not once for each moment
         return {name: reduce_block(samples[name], count, quantity.edges) for name, quantity in self.workload.measures.items()}
 
     def _announced(self, samples: Mapping[str, Any]) -> None:
@@ -100,7 +101,7 @@ def in_flight(memory: int, block_bytes: int, block: int) -> int:
 def block_moments(
     executable: Executable, key: jax.Array, params: Any, *, start: int, samples: int, block: int, ahead: int
 ) -> Iterator[dict[str, Moments]]:
-    """The moments of each block from sample `start` (a multiple of `block`) to `samples`, in order, `ahead` of them on their way."""
+    """The moments of each block from sample `start` (a multiple of `block`) to `samples`, in order, `ahead` of them under way."""
     waiting: collections.deque[tuple[int, Any]] = collections.deque()
     for first in range(start, samples, block):
         count = min(block, samples - first)

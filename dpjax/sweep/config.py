@@ -1,20 +1,20 @@
 """The config of a sweep: one TOML file, every key checked, unknown ones refused by name.
 
-    name = "grades"                     # what the results are called
-    workload = "dirichlet-vector"       # or "package.module:builder"
-    [data]                              # checked by whoever reads the records
-    [mechanism]                         # checked by the workload
-    [sweep]
-    samples = 10_000                    # for each cell
-    seed = 0
-    memory = "512 MiB"                  # what the samples in flight may hold; changes no number
-    block = "auto"                      # samples in a block; part of the law
-    zip = [["eta", "k"]]                # axes that run side by side; the others form a product
-    [sweep.axes]
-    epsilon = [0.5, 1.0, 2.0]
-    k = {start = 1, stop = 1000, num = 7, log = true}
-    [output]
-    dir = "results/grades"
+name = "grades"                     # what the results are called
+workload = "dirichlet-vector"       # or "package.module:builder"
+[data]                              # checked by whoever reads the records
+[mechanism]                         # checked by the workload
+[sweep]
+samples = 10_000                    # for each cell
+seed = 0
+memory = "512 MiB"                  # what the samples in flight may hold; changes no number
+block = "auto"                      # samples in a block; part of the law
+zip = [["eta", "k"]]                # axes that run side by side; the others form a product
+[sweep.axes]
+epsilon = [0.5, 1.0, 2.0]
+k = {start = 1, stop = 1000, num = 7, log = true}
+[output]
+dir = "results/grades"
 """
 
 from __future__ import annotations

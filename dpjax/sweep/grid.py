@@ -1,8 +1,9 @@
 """The grid of a sweep: the product of its axes, some of them zipped; each cell knows its own key.
 
-Axes zipped together, such as (eta, k), run side by side and share one dimension, named eta_k. A cell's key is a hash of the seed and of
-the canonical text of the cell's values ("epsilon=1.0;k=20.0", axes in alphabetical order, whole numbers written as floats): it does not
-depend on the cell's place in the grid, so that another axis value, another shard or another order changes no number of the others.
+Axes zipped together, such as (eta, k), run side by side and share one dimension, named eta_k. A cell's key is a hash of the seed
+and of the canonical text of the cell's values ("epsilon=1.0;k=20.0", axes in alphabetical order, whole numbers written as
+floats): it does not depend on the cell's place in the grid, so that another axis value, another shard or another order changes no
+number of the others.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import re
 from collections.abc import Mapping
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from dpjax.sweep.validation import refuse_unknown
@@ -45,7 +47,7 @@ class Cell:
     def key(self, seed: int) -> jax.Array:
         """The cell's typed threefry key."""
         words = hashlib.sha256(f"dpjax sweep\nseed {seed}\n{self.text}".encode()).digest()[:8]
-        return jax.random.wrap_key_data(np.frombuffer(words, dtype=">u4").astype(np.uint32), impl="threefry2x32")
+        return jax.random.wrap_key_data(jnp.asarray(np.frombuffer(words, dtype=">u4").astype(np.uint32)), impl="threefry2x32")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -6,11 +6,12 @@ import dataclasses
 import os
 import pathlib
 import time
+from typing import Any
 
 import jax
 import numpy as np
 
-from dpjax.sweep.blocks import Blocks, in_flight
+from dpjax.sweep.blocks import Blocks, Executable, in_flight
 from dpjax.sweep.results import grid_of
 from dpjax.sweep.runner import Plan
 from dpjax.sweep.store import Store, read_manifest, runs_of
@@ -84,24 +85,24 @@ def cost(plan: Plan) -> Cost:
     store = Store(directory=plan.directory, digest="")
     done = sum(store.finished(cell).exists() for cell in plan.cells)
     blocks, per_cell = Blocks(plan.workload, plan.block), -(-plan.samples // plan.block)
-    cell = plan.cells[0]
-    start = time.perf_counter()
-    prepared = plan.workload.prepare(cell.values)
-    ready = time.perf_counter() - start
-    size, ahead, seconds = 0, 1, 0.0
-    if plan.workload.measures:
+    size, ahead, seconds, ready = 0, 1, 0.0, 0.0
+    for cell in plan.cells[:1]:
+        start = time.perf_counter()
+        prepared = plan.workload.prepare(cell.values)
+        ready = time.perf_counter() - start
+        if not plan.workload.measures:
+            break
         key, params = cell.key(plan.seed), blocks.place(prepared.params)
         executable = blocks.executable(key, params)
         size, ahead = executable.bytes, in_flight(plan.memory, executable.bytes, plan.block)
-        seconds = min(_clock(executable.call, key, params, plan.block) for _ in range(2))
+        seconds = min(_clock(executable, key, params, plan.block) for _ in range(2))
     total = (len(plan.cells) - done) * (ready + per_cell * seconds)
     return Cost(
         cells=len(plan.cells), done=done, samples=plan.samples, block=plan.block, block_bytes=size, in_flight=ahead, seconds=total
     )
 
 
-def _clock(*call: object) -> float:
-    function, key, params, block = call
+def _clock(executable: Executable, key: jax.Array, params: Any, block: int) -> float:
     start = time.perf_counter()
-    jax.block_until_ready(function(key, params, np.uint32(0), np.uint32(block)))  # type: ignore[operator, call-overload]
+    jax.block_until_ready(executable.call(key, params, np.uint32(0), np.uint32(block)))
     return time.perf_counter() - start

@@ -1,7 +1,8 @@
 """The law of a sweep: everything on which its stored numbers depend, and nothing else.
 
-Two runs with the same law may share a folder, resume each other and be merged; with different laws they may not. The memory limit, the
-output folder, the shard and the path to the records are outside the law (the records themselves are in it, by their fingerprint).
+Two runs with the same law may share a folder, resume each other and be merged; with different laws they may not. The memory
+limit, the output folder, the shard and the path to the records are outside the law (the records themselves are in it, by their
+fingerprint).
 """
 
 from __future__ import annotations
@@ -20,16 +21,25 @@ from dpjax.sweep.workload import Workload
 
 
 def fingerprint(**parts: Any) -> str:
-    """SHA-256 of named arrays (whole numbers, floats or strings; None for what is absent): what data are, wherever they lie."""
+    """SHA-256 of named arrays (numbers or strings, dense or SciPy sparse; None for what is absent)."""
     digest = hashlib.sha256()
     for name in sorted(parts):
-        value = None if parts[name] is None else np.asarray(parts[name])
-        if value is not None and value.dtype.kind not in "biufU":
-            raise ValueError(f"{name} has dtype {value.dtype}; a fingerprint is taken of numbers or strings")
-        digest.update(repr((name, None if value is None else (value.dtype.str, value.shape))).encode())
-        if value is not None:
-            digest.update(np.ascontiguousarray(value).tobytes())
+        for array in _arrays(parts[name]):
+            if array.dtype.kind not in "biufU":
+                raise ValueError(f"{name} has dtype {array.dtype}; a fingerprint is taken of numbers or strings")
+            digest.update(repr((name, array.dtype.str, array.shape)).encode())
+            digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
+
+
+def _arrays(value: Any) -> list[np.ndarray]:
+    if value is None:
+        return []
+    if not hasattr(value, "tocoo"):
+        return [np.asarray(value)]
+    entries = value.tocoo()
+    order = np.lexsort(entries.coords[::-1])
+    return [np.asarray(value.shape), *(axis[order].astype(np.int64) for axis in entries.coords), entries.data[order]]
 
 
 def law_of(config: Config, workload: Workload, data_fingerprint: str) -> dict[str, Any]:

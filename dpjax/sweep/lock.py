@@ -1,7 +1,7 @@
 """One writer a folder, or one a shard.
 
-A run of the whole grid and a merge hold the folder's lock alone; runs of shards hold it together, and each its shard's lock alone.
-The locks are the kernel's (flock), so that a killed process leaves none behind; the file's text only says who holds it.
+A run of the whole grid and a merge hold the folder's lock alone; runs of shards hold it together, and each its shard's lock
+alone. The locks are the kernel's (flock), so that a killed process leaves none behind; the file's text only says who holds it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ def _locked(path: pathlib.Path, mode: int) -> Iterator[None]:
         try:
             fcntl.flock(handle, mode | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ValueError(f"{path.parent} is in use by {_holder(handle)}; wait for it to end, or choose another folder") from None
+            raise ValueError(
+                f"{path.parent} is in use by {_holder(handle)}; wait for it to end, or choose another folder"
+            ) from None
         os.ftruncate(handle, 0)
         os.pwrite(handle, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
         yield

@@ -7,6 +7,7 @@ import os
 import pathlib
 import shutil
 from collections.abc import Sequence
+from typing import Any
 
 from dpjax.sweep import atomic, lock, results
 from dpjax.sweep.grid import Cell, Grid
@@ -26,8 +27,8 @@ class Merged:
 def merge(directories: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str] | None = None) -> Merged:
     """Gather the cells of `directories` in `out` (by default the first of them) and assemble them there.
 
-    Where a cell is in several folders the first finished one counts. ValueError, before anything is written, for folders of different
-    laws or for cells that no folder has.
+    Where a cell is in several folders the first finished one counts. ValueError, before anything is written, for folders of
+    different laws or for cells that no folder has.
     """
     folders = [pathlib.Path(directory) for directory in directories]
     if not folders:
@@ -53,8 +54,8 @@ def merge(directories: Sequence[str | os.PathLike[str]], out: str | os.PathLike[
     return Merged(results=assembled, done=grid.size - failed, failed=failed)
 
 
-def _common_manifest(folders: Sequence[pathlib.Path]) -> dict:
-    manifests = []
+def _common_manifest(folders: Sequence[pathlib.Path]) -> dict[str, Any]:
+    manifests: list[dict[str, Any]] = []
     for folder in folders:
         manifest = read_manifest(folder)
         if manifest is None:
@@ -69,7 +70,9 @@ def _common_manifest(folders: Sequence[pathlib.Path]) -> dict:
 def _complete(grid: Grid, stores: Sequence[Store]) -> None:
     missing = [cell for cell in grid.cells if not any(s.finished(cell).exists() or s.failed(cell).exists() for s in stores)]
     if missing:
-        raise ValueError(f"{len(missing)} of {grid.size} cells are in none of the folders, such as {missing[0].text}; run their shards first")
+        raise ValueError(
+            f"{len(missing)} of {grid.size} cells are in none of the folders, such as {missing[0].text}; run their shards first"
+        )
 
 
 def _gather(store: Store, others: Sequence[Store], cell: Cell) -> None:

@@ -1,18 +1,19 @@
 """Moments of samples, a block at a time.
 
-A block of n samples is reduced where it was drawn to its mean, M2 = sum (x - mean)^2, minimum, maximum and, where edges are given,
-the number of samples below each edge; all in float64. Two blocks a and b are combined on the host, in index order, by
+A block of n samples is reduced where it was drawn to its mean, M2 = sum (x - mean)^2, minimum, maximum and, where edges are
+given, the number of samples below each edge; all in float64. Two blocks a and b are combined on the host, in index order, by
 
     n = n_a + n_b,   d = mean_b - mean_a,   mean = mean_a + d n_b / n,   M2 = M2_a + M2_b + d^2 n_a n_b / n
 
-(Chan, Golub and LeVeque, "Algorithms for computing the sample variance", The American Statistician 37, 1983). The combination is a fixed
-sequence of float64 operations on the host, so that a resumed run repeats it exactly.
+(Chan, Golub and LeVeque, "Algorithms for computing the sample variance", The American Statistician 37, 1983). The combination is
+a fixed sequence of float64 operations on the host, so that a resumed run repeats it exactly.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +23,8 @@ from jaxtyping import Array, Float, Int, UInt
 from dpjax.sweep.workload import Quantity
 
 
-class Moments(NamedTuple):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Moments:
     """Moments of `count` samples of one measure; `below[b]` counts the samples under edge b."""
 
     count: int
@@ -30,20 +32,20 @@ class Moments(NamedTuple):
     m2: Float[np.ndarray, "*dims"]
     minimum: Float[np.ndarray, "*dims"]
     maximum: Float[np.ndarray, "*dims"]
-    below: Int[np.ndarray, "edges *dims"]
+    below: Int[np.ndarray, " edges *dims"]
 
     @property
     def std(self) -> Float[np.ndarray, "*dims"]:
         """The sample standard deviation, with count - 1 in the denominator."""
-        return np.sqrt(self.m2 / (self.count - 1))
+        return np.asarray(np.sqrt(self.m2 / (self.count - 1)))
 
     @property
     def sem(self) -> Float[np.ndarray, "*dims"]:
         """The standard error of the mean."""
-        return self.std / np.sqrt(self.count)
+        return np.asarray(self.std / np.sqrt(self.count))
 
     @property
-    def histogram(self) -> Int[np.ndarray, "bins *dims"]:
+    def histogram(self) -> Int[np.ndarray, " bins *dims"]:
         """The samples under the first edge, between each two neighbours, and from the last edge on."""
         bounds = [np.zeros_like(self.below[:1]), self.below, np.full_like(self.below[:1], self.count)]
         return np.diff(np.concatenate(bounds), axis=0)
@@ -67,11 +69,11 @@ def combine(a: Moments, b: Moments) -> Moments:
     shift = b.mean - a.mean
     return Moments(
         count=count,
-        mean=a.mean + shift * (b.count / count),
-        m2=a.m2 + b.m2 + shift**2 * (a.count * b.count / count),
-        minimum=np.minimum(a.minimum, b.minimum),
-        maximum=np.maximum(a.maximum, b.maximum),
-        below=a.below + b.below,
+        mean=np.asarray(a.mean + shift * (b.count / count)),
+        m2=np.asarray(a.m2 + b.m2 + shift**2 * (a.count * b.count / count)),
+        minimum=np.asarray(np.minimum(a.minimum, b.minimum)),
+        maximum=np.asarray(np.maximum(a.maximum, b.maximum)),
+        below=np.asarray(a.below + b.below),
     )
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Protocol, TextIO
+from typing import Protocol, TextIO, runtime_checkable
 
 import tqdm
 
 
+@runtime_checkable
 class Progress(Protocol):
     """What a run tells while it runs."""
 

@@ -1,8 +1,9 @@
 """The values of an axis, from a list or a range, the same on every machine.
 
-A range is {start, stop, step}, {start, stop, num} or {start, stop, num, log = true}; both ends belong to it (`stop` where a whole number
-of steps leads there). Ranges are evaluated in decimal arithmetic, so that {0.1, 0.5, step 0.1} holds 0.3 and not 0.30000000000000004:
-a cell's key comes from its values, and the same values written as a list or as a range must be the same cells.
+A range is {start, stop, step}, {start, stop, num} or {start, stop, num, log = true}; both ends belong to it (`stop` where a whole
+number of steps leads there). Ranges are evaluated in decimal arithmetic, so that {0.1, 0.5, step 0.1} holds 0.3 and not
+0.30000000000000004: a cell's key comes from its values, and the same values written as a list or as a range must be the same
+cells.
 """
 
 from __future__ import annotations

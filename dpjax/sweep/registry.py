@@ -33,5 +33,7 @@ def build(name: str, dataset: Any, mechanism: Mapping[str, Any]) -> Workload:
     """The workload `name` on a data set (None where the config has no [data]) with a [mechanism] table."""
     workload = builder(name)(dataset, mechanism)
     if not isinstance(workload, Workload):
-        raise ValueError(f"workload is {name!r}; its builder returned a {type(workload).__name__}, which lacks parts of the protocol")
+        raise ValueError(
+            f"workload is {name!r}; its builder returned a {type(workload).__name__}, which lacks parts of the protocol"
+        )
     return workload

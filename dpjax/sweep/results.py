@@ -1,7 +1,8 @@
 """The results of a sweep as one labelled data set.
 
-For a measure m: m_mean, m_std, m_sem, m_min, m_max and, where edges were given, m_histogram; `samples` counts what they rest on. Exact
-quantities stand under their own names. `status` is "done" or "failed", and `error` says why; the numbers of a failed cell are NaN.
+For a measure m: m_mean, m_std, m_sem, m_min, m_max and, where edges were given, m_histogram; `samples` counts what they rest on.
+Exact quantities stand under their own names. `status` is "done" or "failed", and `error` says why; the numbers of a failed cell
+are NaN.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ def open(directory: str | os.PathLike[str]) -> xarray.Dataset:
         raise ValueError(f"directory is {str(folder)!r}; its sweep is not finished, run it again, or merge its shards")
     dataset = xarray.load_dataset(folder / "results.nc", engine="h5netcdf")
     if dataset.attrs.get("hash") != manifest["hash"]:
-        raise ValueError(f"{folder / 'results.nc'} was made by another law than the folder's manifest; run the sweep again in a new folder")
+        raise ValueError(
+            f"{folder / 'results.nc'} was made by another law than the folder's manifest; run the sweep again in a new folder"
+        )
     return dataset
 
 
@@ -51,7 +54,9 @@ def assemble(store: Store) -> pathlib.Path:
     errors = {cell.position: store.error_of(cell) or "" for cell in grid.cells if records[cell.position] is None}
     missing = [cell.text for cell in grid.cells if errors.get(cell.position) == ""]
     if missing:
-        raise ValueError(f"{store.directory} lacks {len(missing)} of {grid.size} cells, such as {missing[0]}; run the missing shards first")
+        raise ValueError(
+            f"{store.directory} lacks {len(missing)} of {grid.size} cells, such as {missing[0]}; run the missing shards first"
+        )
     dataset = _dataset(manifest, grid, records, errors)
     atomic.write(store.results, lambda path: dataset.to_netcdf(path, engine="h5netcdf"))
     runs = runs_of(store.directory)
@@ -74,9 +79,11 @@ def _dataset(
     schema, dims = manifest["schema"], tuple(grid.dims)
     variables: dict[str, Any] = {}
     for name, quantity in schema["measures"].items():
-        variables |= _measure(name, quantity, dims, grid.shape, {p: r and r.moments[name] for p, r in records.items()}, schema)
+        variables |= _measure(
+            name, quantity, dims, grid.shape, {p: r.moments[name] if r else None for p, r in records.items()}, schema
+        )
     for name, quantity in schema["exact"].items():
-        values = _filled(grid.shape, _sizes(quantity, schema), {p: r and r.exact[name] for p, r in records.items()})
+        values = _filled(grid.shape, _sizes(quantity, schema), {p: r.exact[name] if r else None for p, r in records.items()})
         variables[name] = ((*dims, *quantity["dims"]), values, _attributes(quantity))
     count = _filled(grid.shape, (), {p: np.array(r.count if r else 0) for p, r in records.items()}, np.int64(0))
     status = _filled(grid.shape, (), {p: np.array("done" if r else "failed") for p, r in records.items()}, np.array("failed"))
@@ -146,7 +153,9 @@ def _sizes(quantity: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[int,
 def _essentials(manifest: Mapping[str, Any]) -> dict[str, Any]:
     law, about = manifest["law"], manifest["about"]
     attributes = {key: law[key] for key in ("name", "workload", "law_version", "data_fingerprint")}
-    attributes |= {f"data_{key}": value if isinstance(value, int | float | str) else json.dumps(value) for key, value in about.items()}
+    attributes |= {
+        f"data_{key}": value if isinstance(value, int | float | str) else json.dumps(value) for key, value in about.items()
+    }
     attributes |= {kind: " ".join(manifest["schema"][kind]) for kind in ("measures", "exact")}
     attributes |= {"hash": manifest["hash"], "seed": law["sweep"]["seed"], "block": law["sweep"]["block"], "law": json.dumps(law)}
     return attributes | {key: environment()[key] for key in ("dpjax", "jax", "numpy", "python")} | {"assembled": now()}

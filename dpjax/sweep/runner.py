@@ -1,6 +1,7 @@
 """Running a sweep: a plan that is checked before anything is written, then cell by cell, block by block, into the store.
 
-Killed at any moment and started again, a run continues from the last checkpoint and stores the same bits as if it had never stopped.
+Killed at any moment and started again, a run continues from the last checkpoint and stores the same bits as if it had never
+stopped.
 """
 
 from __future__ import annotations
@@ -73,7 +74,12 @@ class Outcome:
 
 
 def plan(
-    config: Config, workload: Workload, *, data_fingerprint: str = "", out: str | os.PathLike[str] | None = None, shard: Shard | None = None
+    config: Config,
+    workload: Workload,
+    *,
+    data_fingerprint: str = "",
+    out: str | os.PathLike[str] | None = None,
+    shard: Shard | None = None,
 ) -> Plan:
     """Check a sweep, every cell of it, against the workload and the output folder; ValueError for what cannot run."""
     directory = out if out is not None else config.output.dir
@@ -111,7 +117,6 @@ def run(plan: Plan, *, about: Mapping[str, Any] | None = None, progress: Progres
     with lock.held(plan.directory, plan.shard):
         if plan.shard.total == 1:
             atomic.sweep_away(plan.directory)
-            atomic.sweep_away(plan.directory / "cells")
         store = begin(plan.directory, plan.law, plan.schema, about or {})
         with deferred() as stop:
             return _Running(plan, store, blocks, stop, progress).all()
@@ -140,7 +145,7 @@ class _Running:
         self.done, self.failed, self.changed = 0, 0, False
         self.sampled = bool(plan.workload.measures)
         self.progress = progress or watch(self._units(len(plan.cells)), "samples" if self.sampled else "cells")
-        self.started, self.clock = now(), time.monotonic()
+        self.started, self.clock, self.recorded = now(), time.monotonic(), 0.0
         self.file = store.directory / "runs" / f"{self.started.replace(':', '')}-{plan.shard.name}-{os.getpid()}.json"
 
     def _units(self, cells: int) -> int:
@@ -152,16 +157,17 @@ class _Running:
         try:
             for cell in self.plan.cells:
                 self._one(cell)
-            assembled = self._assemble()
         finally:
             self.progress.close()
         self._record(finished=now())
         self.store.log(f"run of shard {self.plan.shard.name} ends: {self.done} cells done, {self.failed} failed")
-        return Outcome(directory=self.plan.directory, done=self.done, failed=self.failed, results=assembled)
+        return Outcome(directory=self.plan.directory, done=self.done, failed=self.failed, results=self._assemble())
 
     def _one(self, cell: Cell) -> None:
         if self.stop.requested:
             self._interrupted()
+        if time.monotonic() - self.recorded > _CHECKPOINT_S:
+            self._record(finished=None)
         if self.store.read(self.store.finished(cell), cell) is not None:
             self.done += 1
             self.progress.advance(self._units(1))
@@ -208,6 +214,7 @@ class _Running:
             late = time.monotonic() - stored > _CHECKPOINT_S
             if count < plan.samples and (late or self.stop.requested):
                 self.store.checkpoint(cell, Record(count=count, moments=total, exact=exact))
+                self._record(finished=None)
                 stored = time.monotonic()
                 if self.stop.requested:
                     self._interrupted()
@@ -215,7 +222,9 @@ class _Running:
 
     def _exact(self, prepared: Prepared) -> dict[str, np.ndarray]:
         if sorted(prepared.exact) != sorted(self.workload.exact):
-            raise ValueError(f"workload {self.workload.name} gives {sorted(prepared.exact)}, it announces {sorted(self.workload.exact)}")
+            raise ValueError(
+                f"workload {self.workload.name} gives {sorted(prepared.exact)}, it announces {sorted(self.workload.exact)}"
+            )
         sizes = {dim: len(coordinate.values) for dim, coordinate in self.workload.coordinates.items()}
         exact = {name: np.asarray(jax.device_get(value), dtype=np.float64) for name, value in prepared.exact.items()}
         for name, value in exact.items():
@@ -237,7 +246,8 @@ class _Running:
         return results.assemble(self.store)
 
     def _record(self, **times: str | None) -> None:
-        wall = round(time.monotonic() - self.clock, 3)
+        self.recorded = time.monotonic()
+        wall = round(self.recorded - self.clock, 3)
         counts = {"done": self.done, "failed": self.failed, "cells": len(self.plan.cells)}
         where = {"shard": self.plan.shard.name, "started": self.started, "wall_s": wall}
         atomic.write_json(self.file, {**where, **times, **counts, "memory": self.plan.memory, **environment()})

@@ -1,14 +1,13 @@
 """The folder of a sweep.
 
     DIR/manifest.json          the law, its hash, the meaning of the numbers, what the data are; after assembly the runs too
-    DIR/runs/*.json            one for each run: shard, versions, platform, device, times
-    DIR/cells/<cell>.npz       a finished cell; <cell>.partial.npz one under way; <cell>.failed.json one that failed, with its error
-    DIR/results.nc             every cell in one labelled data set, once all are there
-    DIR/run.log                what happened, a line each
-    DIR/lock*                  who is writing
+    DIR/runs/*.json            one for each run: shard, versions, platform, device, times DIR/cells/<cell>.npz       a finished
+    cell; <cell>.partial.npz one under way; <cell>.failed.json one that failed, with its error DIR/results.nc             every
+    cell in one labelled data set, once all are there DIR/run.log                what happened, a line each DIR/lock*
+    who is writing
 
-Every file but the log is written whole or not at all. A cell's file holds the hash of the law and the cell's own text, and its members
-carry checksums: a file that does not match is set aside under the name <file>.corrupt, and its cell is computed again.
+Every file but the log is written whole or not at all. A cell's file holds the hash of the law and the cell's own text, and its
+members carry checksums: a file that does not match is set aside under the name <file>.corrupt, and its cell is computed again.
 """
 
 from __future__ import annotations
@@ -111,7 +110,7 @@ class Store:
     def _write(self, path: pathlib.Path, cell: Cell, record: Record) -> None:
         members: dict[str, Any] = {"law": np.array(self.digest), "cell": np.array(cell.text), "count": np.array(record.count)}
         for name, moments in record.moments.items():
-            members |= {f"measure/{name}/{field}": value for field, value in moments._asdict().items() if field != "count"}
+            members |= {f"measure/{name}/{field}": value for field, value in vars(moments).items() if field != "count"}
         members |= {f"exact/{name}": value for name, value in record.exact.items()}
 
         def savez(temporary: pathlib.Path) -> None:
@@ -134,7 +133,7 @@ def _load(path: pathlib.Path, digest: str, cell: Cell) -> Record:
             fields.setdefault(name, {})[field] = value
     return Record(
         count=count,
-        moments={name: Moments(count=count, **values) for name, values in fields.items()},  # type: ignore[arg-type]
+        moments={name: Moments(count=count, **values) for name, values in fields.items()},
         exact={key.removeprefix("exact/"): value for key, value in members.items() if key.startswith("exact/")},
     )
 
@@ -148,7 +147,11 @@ def read_manifest(directory: pathlib.Path) -> dict[str, Any] | None:
         return None
     except (OSError, ValueError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from None
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT or digest_of(manifest.get("law", {})) != manifest.get("hash"):
+    if (
+        not isinstance(manifest, dict)
+        or manifest.get("format") != FORMAT
+        or digest_of(manifest.get("law", {})) != manifest.get("hash")
+    ):
         raise ValueError(f"{path} is not a manifest of format {FORMAT}, or it was edited; choose another folder")
     return manifest
 

@@ -47,7 +47,10 @@ def _sentence(model: type[pydantic.BaseModel], fault: Any, where: str) -> str:
     if fault["type"] == "missing":
         return f"{key} is missing"
     if fault["type"] == "value_error":
-        text = str(fault["ctx"]["error"])
+        inner = fault["ctx"]["error"]
+        if isinstance(inner, pydantic.ValidationError):  # a validator that itself used a model
+            return _sentence(model, inner.errors(include_url=False)[0], key)
+        text = str(inner)
         return text if not location or text.startswith(key) else f"{key}: {text}"
     try:
         invalid(key, fault["input"], fault["msg"][:1].lower() + fault["msg"][1:])

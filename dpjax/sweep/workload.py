@@ -1,12 +1,12 @@
 """What a sweep computes in one cell of its grid.
 
-A cell is a value for each axis. Its *exact* quantities (epsilon, delta, bounds) are evaluated once on the host; its *measures* are
-random: sample i of a cell is a function of the cell's key and of i alone,
+A cell is a value for each axis. Its *exact* quantities (epsilon, delta, bounds) are evaluated once on the host; its *measures*
+are random: sample i of a cell is a function of the cell's key and of i alone,
 
     x_i = measure(fold_in(key, i), params),    i = 0, 1, ..., samples - 1,
 
-and only the moments of x_0, x_1, ... are kept. A workload is any frozen object that satisfies the protocol below; what a grid varies
-goes into `params`, which is traced, so that a grid compiles once.
+and only the moments of x_0, x_1, ... are kept. A workload is any frozen object that satisfies the protocol below; what a grid
+varies goes into `params`, which is traced, so that a grid compiles once.
 """
 
 from __future__ import annotations
@@ -99,5 +99,6 @@ class Workload(Protocol):
     def measure(self, key: jax.Array, params: Any, first: Any, n: int) -> Mapping[str, jax.Array]:
         """The measures of samples first, ..., first + n - 1, each of shape (n, *dims); pure, traced with x64 off, n static.
 
-        Sample i depends on `jax.random.fold_in(key, i)` and `params` only. What needs float64 opens `jax.enable_x64(True)` itself.
+        Sample i depends on `jax.random.fold_in(key, i)` and `params` only. What needs float64 opens `jax.enable_x64(True)`
+        itself.
         """

@@ -1,4 +1,4 @@
-"""A tiny workload for the tests: normal samples of mean mu and deviation sigma, alone, squared, and as a path of three steps."""
+"""A tiny workload for the tests: normal samples of mean mu and deviation sigma, their squares, and a path of uniform steps."""
 
 from __future__ import annotations
 
@@ -55,8 +55,7 @@ class Normals:
             k = jax.random.fold_in(key, i)
             x = params["mu"] + params["sigma"] * jax.random.normal(k)
             with jax.enable_x64(True):
-                steps = params["sigma64"] * jax.random.normal(jax.random.fold_in(k, 1), (3,), dtype=jnp.float64)
-                path = jnp.cumsum(steps)
+                path = jnp.cumsum(params["sigma64"] * (2.0 * jax.random.uniform(k, (3,), dtype=jnp.float64) - 1.0))
             return {"x": x, "square": x**2, "path": path}
 
         return jax.vmap(one)(first + jnp.arange(n, dtype=jnp.uint32))
