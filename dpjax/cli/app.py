@@ -23,10 +23,11 @@ app = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> bool:
     if wanted:
         print(f"dpjax {dpjax.__version__}")
         raise typer.Exit
+    return wanted
 
 
 @app.callback()

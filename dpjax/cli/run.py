@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def run(
-    config: Annotated[pathlib.Path, typer.Argument(help="A TOML file.", show_default=False)],
+    config: Annotated[pathlib.Path, typer.Argument(metavar="CONFIG", help="A TOML file.", show_default=False)],
     overrides: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the config.")] = None,
     out: Annotated[
         pathlib.Path | None, typer.Option("--out", metavar="DIR", help="Where the results go, instead of output.dir.")

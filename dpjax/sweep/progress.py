@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Protocol, TextIO, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import tqdm
 
@@ -26,7 +26,7 @@ class Progress(Protocol):
 class Bar:
     """A tqdm bar."""
 
-    def __init__(self, total: int, unit: str, stream: TextIO) -> None:
+    def __init__(self, total: int, unit: str, stream: Any) -> None:
         self._bar = tqdm.tqdm(total=total, unit=unit, unit_scale=True, file=stream, dynamic_ncols=True, smoothing=0.05)
 
     def advance(self, units: int) -> None:
@@ -42,7 +42,7 @@ class Bar:
 class Lines:
     """A line every `every_s` seconds."""
 
-    def __init__(self, total: int, unit: str, stream: TextIO, every_s: float = 30.0) -> None:
+    def __init__(self, total: int, unit: str, stream: Any, every_s: float = 30.0) -> None:
         self._total, self._unit, self._stream, self._every = total, unit, stream, every_s
         self._done, self._start = 0, time.monotonic()
         self._last = self._start
@@ -62,7 +62,7 @@ class Lines:
         pass
 
 
-def watch(total: int, unit: str, stream: TextIO | None = None) -> Progress:
+def watch(total: int, unit: str, stream: Any = None) -> Progress:
     """A bar where `stream` (standard error by default) is a terminal, lines where it is not."""
     stream = sys.stderr if stream is None else stream
     return Bar(total, unit, stream) if stream.isatty() else Lines(total, unit, stream)

@@ -153,9 +153,12 @@ def _sizes(quantity: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[int,
 def _essentials(manifest: Mapping[str, Any]) -> dict[str, Any]:
     law, about = manifest["law"], manifest["about"]
     attributes = {key: law[key] for key in ("name", "workload", "law_version", "data_fingerprint")}
-    attributes |= {
-        f"data_{key}": value if isinstance(value, int | float | str) else json.dumps(value) for key, value in about.items()
-    }
+    attributes |= {f"data_{key}": _plain(value) for key, value in about.items()}
     attributes |= {kind: " ".join(manifest["schema"][kind]) for kind in ("measures", "exact")}
     attributes |= {"hash": manifest["hash"], "seed": law["sweep"]["seed"], "block": law["sweep"]["block"], "law": json.dumps(law)}
     return attributes | {key: environment()[key] for key in ("dpjax", "jax", "numpy", "python")} | {"assembled": now()}
+
+
+def _plain(value: Any) -> int | float | str:
+    """`value` as an attribute of a netCDF file may be: a truth value is 0 or 1, a table its JSON."""
+    return value if isinstance(value, float | str) else int(value) if isinstance(value, int) else json.dumps(value)

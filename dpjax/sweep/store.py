@@ -112,6 +112,7 @@ class Store:
         for name, moments in record.moments.items():
             members |= {f"measure/{name}/{field}": value for field, value in vars(moments).items() if field != "count"}
         members |= {f"exact/{name}": value for name, value in record.exact.items()}
+        members["contents"] = np.array(sorted(members))  # a damaged directory of the archive can hide members, checksums and all
 
         def savez(temporary: pathlib.Path) -> None:
             with temporary.open("wb") as file:
@@ -123,6 +124,8 @@ class Store:
 def _load(path: pathlib.Path, digest: str, cell: Cell) -> Record:
     with np.load(path, allow_pickle=False) as file:
         members = {name: file[name] for name in file.files}
+    if members.pop("contents").tolist() != sorted(members):
+        raise ValueError("parts of it are missing")
     if str(members["law"]) != digest or str(members["cell"]) != cell.text:
         raise ValueError("it belongs to another sweep or cell")
     count = int(members["count"])

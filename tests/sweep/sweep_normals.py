@@ -64,3 +64,8 @@ class Normals:
 def build(dataset, mechanism):
     """The builder that configs name in the tests."""
     return Normals(**mechanism)
+
+
+def no_workload(dataset, mechanism):
+    """A builder that builds something else."""
+    return {}
