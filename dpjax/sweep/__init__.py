@@ -1,1 +1,51 @@
-"""sweep."""
+"""Sweeps: a grid of cells, each privatized many times, restartable, in shards, with labelled results.
+
+`plan` checks a config against a workload and a folder, `run` computes what is missing, `merge` joins shards, `open` reads the
+results.
+"""
+
+from dpjax.sweep.atomic import StorageError
+from dpjax.sweep.config import Config, from_table, load
+from dpjax.sweep.grid import Cell, Grid, Shard
+from dpjax.sweep.inspect import Cost, Status, cost, status
+from dpjax.sweep.interrupt import Interrupted
+from dpjax.sweep.law import fingerprint
+from dpjax.sweep.merge import Merged, merge
+from dpjax.sweep.registry import WORKLOADS, build
+from dpjax.sweep.results import open
+from dpjax.sweep.runner import Outcome, Plan, plan, run
+from dpjax.sweep.table import to_table
+from dpjax.sweep.validation import validated
+from dpjax.sweep.workload import Coordinate, Label, Prepared, Quantity, Workload
+
+__all__ = [
+    "WORKLOADS",
+    "Cell",
+    "Config",
+    "Coordinate",
+    "Cost",
+    "Grid",
+    "Interrupted",
+    "Label",
+    "Merged",
+    "Outcome",
+    "Plan",
+    "Prepared",
+    "Quantity",
+    "Shard",
+    "Status",
+    "StorageError",
+    "Workload",
+    "build",
+    "cost",
+    "fingerprint",
+    "from_table",
+    "load",
+    "merge",
+    "open",
+    "plan",
+    "run",
+    "status",
+    "to_table",
+    "validated",
+]

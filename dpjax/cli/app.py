@@ -1,0 +1,43 @@
+"""The commands, gathered. Nothing here or in a command's module imports JAX before the command runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import dpjax
+from dpjax.cli.errors import guarded
+from dpjax.cli.info import info
+from dpjax.cli.merge import merge
+from dpjax.cli.plot import plot
+from dpjax.cli.run import run
+
+app = typer.Typer(
+    name="dpjax",
+    help="Private Markov models and private Markov trajectories: mechanisms, exact accounting, sweeps.",
+    rich_markup_mode=None,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+)
+
+
+def _print_version(wanted: bool) -> bool:
+    if wanted:
+        print(f"dpjax {dpjax.__version__}")
+        raise typer.Exit
+    return wanted
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    pass
+
+
+for command in (run, merge, plot, info):
+    app.command(command.__name__)(guarded(command))

@@ -1,0 +1,55 @@
+"""`dpjax info [DIR]`: how far a sweep is; without DIR, what dpjax found on this machine."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Annotated
+
+import typer
+
+from dpjax.cli.errors import DONE
+
+_EXTRAS = {"parquet": "pyarrow", "release": "opendp", "accounting": "dp-accounting", "cluster": "submitit"}
+_CORE = ("jax", "jaxlib", "numpy", "scipy", "xarray", "h5netcdf", "pydantic")
+
+
+def info(
+    directory: Annotated[
+        pathlib.Path | None, typer.Argument(metavar="[DIR]", help="The folder of a sweep.", show_default=False)
+    ] = None,
+) -> int:
+    """Say how far the sweep in DIR is; without DIR, which versions, devices and extras are there."""
+    if directory is None:
+        print("\n".join(_machine()))
+    else:
+        from dpjax import sweep
+
+        print(sweep.status(directory))
+    return DONE
+
+
+def _machine() -> list[str]:
+    import platform
+
+    import jax
+
+    import dpjax
+
+    lines = [f"dpjax {dpjax.__version__}", f"python {platform.python_version()} on {platform.platform()}"]
+    lines += [f"{name} {_version(name) or 'missing'}" for name in _CORE]
+    lines += [f"device {device.id}: {device.device_kind} ({device.platform})" for device in jax.devices()]
+    lines += [f"extra {extra}: {_found(package, _version(package))}" for extra, package in _EXTRAS.items()]
+    return lines
+
+
+def _found(package: str, version: str | None) -> str:
+    return f"{package} {version}" if version else f"{package} is not installed"
+
+
+def _version(package: str) -> str | None:
+    import importlib.metadata
+
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None

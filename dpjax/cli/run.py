@@ -1,0 +1,74 @@
+"""`dpjax run CONFIG`: the data of a config, its workload, the sweep, and the figures."""
+
+from __future__ import annotations
+
+import importlib
+import pathlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpjax.cli.errors import DONE, FAILED
+from dpjax.cli.plot import draw
+
+if TYPE_CHECKING:
+    from dpjax import sweep
+
+
+def run(
+    config: Annotated[pathlib.Path, typer.Argument(metavar="CONFIG", help="A TOML file.", show_default=False)],
+    overrides: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the config.")] = None,
+    out: Annotated[
+        pathlib.Path | None, typer.Option("--out", metavar="DIR", help="Where the results go, instead of output.dir.")
+    ] = None,
+    shard: Annotated[
+        str | None, typer.Option("--shard", metavar="I/N", help="Only every N-th cell, from the I-th; then dpjax merge.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and write nothing.")] = False,
+    no_plot: Annotated[bool, typer.Option("--no-plot", help="Draw no figures.")] = False,
+) -> int:
+    """Run a sweep, or continue it where it stopped."""
+    from dpjax import sweep
+
+    settings = sweep.load(config, overrides or ())
+    part = sweep.Shard() if shard is None else sweep.Shard.parse(shard)
+    dataset = read_data(settings)
+    workload = sweep.build(settings.workload, dataset, settings.mechanism)
+    plan = sweep.plan(settings, workload, data_fingerprint=fingerprint(dataset), out=out, shard=part)
+    if dry_run:
+        print(sweep.cost(plan))
+        return DONE
+    outcome = sweep.run(plan, about=about(dataset))
+    print(f"{outcome.directory}: {outcome.done} cells done, {outcome.failed} failed")
+    if outcome.results is not None:
+        print(outcome.results)
+        if not no_plot:
+            draw(outcome.directory)
+    return FAILED if outcome.failed else DONE
+
+
+def read_data(config: sweep.Config) -> Any:
+    """The data set that [data] describes; None where the config has no such table."""
+    from dpjax.sweep import validated
+
+    if not config.data:
+        return None
+    datasets: Any = importlib.import_module("dpjax.datasets")
+    return validated(datasets.DataConfig, config.data, "data").load()
+
+
+def fingerprint(dataset: Any) -> str:
+    """What the records are, wherever they lie."""
+    from dpjax import sweep
+
+    if dataset is None:
+        return ""
+    return sweep.fingerprint(counts=dataset.counts, matrix=dataset.matrix, labels=[str(label) for label in dataset.labels])
+
+
+def about(dataset: Any) -> Mapping[str, Any]:
+    """What the results say of their data."""
+    if dataset is None:
+        return {}
+    return {"name": dataset.name, "source": dataset.source, "synthetic": dataset.synthetic, "report": dataset.report.summary()}

@@ -1,0 +1,57 @@
+"""Files that are there whole or not at all.
+
+A file is written under a temporary name in its own folder, flushed to the disk, and renamed; a reader, a kill or a full disk
+never meets half of one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import socket
+from collections.abc import Callable
+from typing import Any
+
+_MARK = ".writing-"
+
+
+class StorageError(OSError):
+    """A file of results could not be written; what was stored before is untouched."""
+
+
+def write(path: pathlib.Path, writer: Callable[[pathlib.Path], object]) -> None:
+    """Have `writer` write to a temporary path, then give the file its name; StorageError says what was in the way."""
+    temporary = path.with_name(f"{path.name}{_MARK}{socket.gethostname()}-{os.getpid()}")
+    try:
+        writer(temporary)
+        _flush(temporary)
+        os.replace(temporary, path)
+        _flush(path.parent)
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def write_json(path: pathlib.Path, value: Any) -> None:
+    """`value` as indented JSON."""
+    text = json.dumps(value, indent=2, allow_nan=False) + "\n"
+    write(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def sweep_away(folder: pathlib.Path) -> None:
+    """Remove what killed writers left anywhere in `folder`; only for one who holds the folder alone."""
+    for path in folder.rglob(f"*{_MARK}*"):
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+def _flush(path: pathlib.Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,141 @@
+"""The config of a sweep: one TOML file, every key checked, unknown ones refused by name.
+
+name = "grades"                     # what the results are called
+workload = "dirichlet-vector"       # or "package.module:builder"
+[data]                              # checked by whoever reads the records
+[mechanism]                         # checked by the workload
+[sweep]
+samples = 10_000                    # for each cell
+seed = 0
+memory = "512 MiB"                  # what the samples in flight may hold; changes no number
+block = "auto"                      # samples in a block; part of the law
+zip = [["eta", "k"]]                # axes that run side by side; the others form a product
+[sweep.axes]
+epsilon = [0.5, 1.0, 2.0]
+k = {start = 1, stop = 1000, num = 7, log = true}
+[output]
+dir = "results/grades"
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
+
+import pydantic
+
+from dpjax.sweep.grid import Grid
+from dpjax.sweep.ranges import axis_values
+from dpjax.sweep.validation import validated
+from dpjax.sweep.workload import Scalar
+
+_UNITS = {"": 1, "B": 1} | {f"{p}{b}": base**i for b, base in (("B", 1000), ("iB", 1024)) for i, p in enumerate("KMGT", 1)}
+
+
+class _Table(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+
+def parse_memory(value: Any) -> int:
+    """Bytes out of a whole number or a text such as "256 MiB"."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?i?B|)\s*", str(value)) if not isinstance(value, bool) else None
+    if match is None or match[2] not in _UNITS or float(match[1]) * _UNITS[match[2]] < 1:
+        raise ValueError(f"memory is {value!r}; give bytes, or a text such as '256 MiB'")
+    return int(float(match[1]) * _UNITS[match[2]])
+
+
+def _block(value: Any) -> int | None:
+    if value is None or value == "auto":
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 2**24:
+        raise ValueError(f"block is {value!r}; give 'auto' or a whole number of samples from 1 to {2**24}")
+    return value
+
+
+class SweepTable(_Table):
+    """[sweep]: how much is sampled, and over which grid."""
+
+    samples: pydantic.StrictInt = pydantic.Field(ge=0, lt=2**31)
+    seed: pydantic.StrictInt = pydantic.Field(default=0, ge=0, lt=2**63)
+    block: Annotated[Any, pydantic.BeforeValidator(_block)] = None
+    memory: Annotated[Any, pydantic.BeforeValidator(parse_memory)] = 512 * 2**20
+    axes: dict[str, Any] = pydantic.Field(default_factory=dict)
+    zip: list[list[str]] = pydantic.Field(default_factory=list)
+
+    @pydantic.field_validator("axes")
+    @classmethod
+    def _listed(cls, axes: dict[str, Any]) -> dict[str, tuple[Scalar, ...]]:
+        return {name: axis_values(f"sweep.axes.{name}", spec) for name, spec in axes.items()}
+
+    @pydantic.model_validator(mode="after")
+    def _gridded(self) -> SweepTable:
+        _ = self.grid.size
+        return self
+
+    @property
+    def grid(self) -> Grid:
+        return Grid(axes=self.axes, zips=tuple(tuple(group) for group in self.zip))
+
+
+class OutputTable(_Table):
+    """[output]: where the results go."""
+
+    dir: str | None = None
+
+
+class Config(_Table):
+    """A whole config; `data` and `mechanism` stay tables, for the reader of the data and the workload to check."""
+
+    name: str = pydantic.Field(min_length=1)
+    workload: str = pydantic.Field(min_length=1)
+    data: dict[str, Any] = pydantic.Field(default_factory=dict)
+    mechanism: dict[str, Any] = pydantic.Field(default_factory=dict)
+    sweep: SweepTable
+    output: OutputTable = pydantic.Field(default_factory=OutputTable)
+
+
+def load(path: str | pathlib.Path, overrides: Iterable[str] = ()) -> Config:
+    """The config in a TOML file, after `overrides` such as "sweep.samples=100"; ValueError for anything wrong in it."""
+    try:
+        table = tomllib.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"config is {str(path)!r}; it cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"config is {str(path)!r}; it is not TOML: {error}") from None
+    return from_table(table, overrides)
+
+
+def from_table(table: Mapping[str, Any], overrides: Iterable[str] = ()) -> Config:
+    """The config in a parsed table, after `overrides`."""
+    table = dict(table)
+    for override in overrides:
+        table = _override(table, override)
+    return validated(Config, table)
+
+
+def _override(table: dict[str, Any], text: str) -> dict[str, Any]:
+    key, equals, value = text.partition("=")
+    steps = key.strip().split(".")
+    if not equals or not all(re.fullmatch(r"[A-Za-z0-9_-]+", step) for step in steps):
+        raise ValueError(f"--set is {text!r}; write it as key=value, such as sweep.samples=100")
+    return _put(table, steps, _value(value.strip()), key.strip())
+
+
+def _put(table: dict[str, Any], steps: list[str], value: Any, key: str) -> dict[str, Any]:
+    if len(steps) == 1:
+        return table | {steps[0]: value}
+    inner = table.get(steps[0], {})
+    if not isinstance(inner, dict):
+        raise ValueError(f"--set is {key!r}; {steps[0]} holds a value, not a table")
+    return table | {steps[0]: _put(inner, steps[1:], value, key)}
+
+
+def _value(text: str) -> Any:
+    try:
+        parsed = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    return parsed["value"] if list(parsed) == ["value"] else text

@@ -1,0 +1,253 @@
+"""Running a sweep: a plan that is checked before anything is written, then cell by cell, block by block, into the store.
+
+Killed at any moment and started again, a run continues from the last checkpoint and stores the same bits as if it had never
+stopped.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import time
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from dpjax.sweep import atomic, lock, results
+from dpjax.sweep.blocks import Blocks, block_moments, in_flight
+from dpjax.sweep.config import Config
+from dpjax.sweep.environment import environment, now
+from dpjax.sweep.grid import Cell, Grid, Shard
+from dpjax.sweep.interrupt import Interrupted, Stop, deferred
+from dpjax.sweep.law import law_of
+from dpjax.sweep.moments import Moments, agrees, combine
+from dpjax.sweep.progress import Progress, watch
+from dpjax.sweep.schema import describe
+from dpjax.sweep.store import Record, Store, begin, create, verify
+from dpjax.sweep.workload import Prepared, Workload
+
+_CHECKPOINT_S = 5.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A sweep whose config, grid and workload have been checked; nothing is written yet."""
+
+    directory: pathlib.Path
+    workload: Workload
+    law: Mapping[str, Any]
+    schema: Mapping[str, Any]
+    grid: Grid
+    shard: Shard
+    memory: int
+
+    @property
+    def samples(self) -> int:
+        return int(self.law["sweep"]["samples"])
+
+    @property
+    def block(self) -> int:
+        return int(self.law["sweep"]["block"])
+
+    @property
+    def seed(self) -> int:
+        return int(self.law["sweep"]["seed"])
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The cells of this plan's shard."""
+        return self.shard.of(self.grid)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How a run ended: cells finished and failed in this shard, and the file of results where all cells are assembled."""
+
+    directory: pathlib.Path
+    done: int
+    failed: int
+    results: pathlib.Path | None
+
+
+def plan(
+    config: Config,
+    workload: Workload,
+    *,
+    data_fingerprint: str = "",
+    out: str | os.PathLike[str] | None = None,
+    shard: Shard | None = None,
+) -> Plan:
+    """Check a sweep, every cell of it, against the workload and the output folder; ValueError for what cannot run."""
+    directory = out if out is not None else config.output.dir
+    if directory is None:
+        raise ValueError("output.dir is missing; name the folder of the results there, or with --out")
+    grid = config.sweep.grid
+    schema = describe(workload, grid)
+    if workload.measures and config.sweep.samples < 2:
+        raise ValueError(f"sweep.samples is {config.sweep.samples}; an error bar needs at least 2")
+    for cell in grid.cells:
+        workload.check(cell.values)
+    law = law_of(config, workload, data_fingerprint)
+    verify(pathlib.Path(directory), law)
+    return Plan(
+        directory=pathlib.Path(directory),
+        workload=workload,
+        law=law,
+        schema=schema,
+        grid=grid,
+        shard=shard or Shard(),
+        memory=config.sweep.memory,
+    )
+
+
+def run(plan: Plan, *, about: Mapping[str, Any] | None = None, progress: Progress | None = None) -> Outcome:
+    """Compute what is missing of a plan's cells and store it; assemble the results when the plan is the whole grid.
+
+    `about` describes the data (name, source, whether it is synthetic) and is kept with the results. A cell that fails is recorded
+    and does not stop the others; on the next run it is tried again. Raises Interrupted after Ctrl-C, StorageError when the disk
+    refuses, ValueError where another process holds the folder.
+    """
+    blocks = Blocks(plan.workload, plan.block)
+    _first_block_fits(plan, blocks)
+    create(plan.directory)
+    with lock.held(plan.directory, plan.shard):
+        if plan.shard.total == 1:
+            atomic.sweep_away(plan.directory)
+        store = begin(plan.directory, plan.law, plan.schema, about or {})
+        with deferred() as stop:
+            return _Running(plan, store, blocks, stop, progress).all()
+
+
+def _first_block_fits(plan: Plan, blocks: Blocks) -> None:
+    """Compile the first block and hold it against the memory limit; a cell that cannot be made ready is for the run to record."""
+    if not plan.workload.measures:
+        return
+    for cell in plan.cells:
+        try:
+            prepared = plan.workload.prepare(cell.values)
+        except Exception:
+            continue
+        executable = blocks.executable(cell.key(plan.seed), blocks.place(prepared.params))
+        in_flight(plan.memory, executable.bytes, plan.block)
+        return
+
+
+class _Running:
+    """One run of a plan, with the folder's lock held."""
+
+    def __init__(self, plan: Plan, store: Store, blocks: Blocks, stop: Stop, progress: Progress | None) -> None:
+        self.plan, self.store, self.blocks, self.stop = plan, store, blocks, stop
+        self.workload = plan.workload
+        self.done, self.failed, self.changed = 0, 0, False
+        self.sampled = bool(plan.workload.measures)
+        self.progress = progress or watch(self._units(len(plan.cells)), "samples" if self.sampled else "cells")
+        self.started, self.clock, self.recorded = now(), time.monotonic(), 0.0
+        self.file = store.directory / "runs" / f"{self.started.replace(':', '')}-{plan.shard.name}-{os.getpid()}.json"
+
+    def _units(self, cells: int) -> int:
+        return cells * self.plan.samples if self.sampled else cells
+
+    def all(self) -> Outcome:
+        self._record(finished=None)
+        self.store.log(f"run of shard {self.plan.shard.name} begins, {len(self.plan.cells)} cells")
+        try:
+            for cell in self.plan.cells:
+                self._one(cell)
+        finally:
+            self.progress.close()
+        self._record(finished=now())
+        self.store.log(f"run of shard {self.plan.shard.name} ends: {self.done} cells done, {self.failed} failed")
+        return Outcome(directory=self.plan.directory, done=self.done, failed=self.failed, results=self._assemble())
+
+    def _one(self, cell: Cell) -> None:
+        if self.stop.requested:
+            self._interrupted()
+        if time.monotonic() - self.recorded > _CHECKPOINT_S:
+            self._record(finished=None)
+        if self.store.read(self.store.finished(cell), cell) is not None:
+            self.done += 1
+            self.progress.advance(self._units(1))
+            return
+        self.changed = True
+        try:
+            self._compute(cell)
+            self.done += 1
+        except (atomic.StorageError, Interrupted):
+            raise
+        except Exception as error:
+            self.failed += 1
+            self.store.fail(cell, f"{type(error).__name__}: {error}")
+            self.store.log(f"cell {cell.text} failed\n{traceback.format_exc()}")
+            self.progress.note(f"cell {cell.text} failed: {error}")
+
+    def _compute(self, cell: Cell) -> None:
+        prepared = self.workload.prepare(cell.values)
+        exact = self._exact(prepared)
+        count, total = self._resumed(cell)
+        if self.sampled:
+            count, total = self._sample(cell, prepared, exact, count, total)
+        else:
+            self.progress.advance(1)
+        self.store.finish(cell, Record(count=count, moments=total, exact=exact))
+
+    def _resumed(self, cell: Cell) -> tuple[int, Mapping[str, Moments]]:
+        record = self.store.read(self.store.partial(cell), cell)
+        if record is None or record.count % self.plan.block:
+            return 0, {}
+        self.progress.advance(record.count)
+        return record.count, record.moments
+
+    def _sample(
+        self, cell: Cell, prepared: Prepared, exact: Mapping[str, np.ndarray], count: int, total: Mapping[str, Moments]
+    ) -> tuple[int, Mapping[str, Moments]]:
+        plan, key, params = self.plan, cell.key(self.plan.seed), self.blocks.place(prepared.params)
+        executable = self.blocks.executable(key, params)
+        ahead = in_flight(plan.memory, executable.bytes, plan.block)
+        stored = time.monotonic()
+        for block in block_moments(executable, key, params, start=count, samples=plan.samples, block=plan.block, ahead=ahead):
+            total = {name: combine(total[name], moments) for name, moments in block.items()} if total else block
+            self.progress.advance(-count + (count := next(iter(total.values())).count))
+            late = time.monotonic() - stored > _CHECKPOINT_S
+            if count < plan.samples and (late or self.stop.requested):
+                self.store.checkpoint(cell, Record(count=count, moments=total, exact=exact))
+                self._record(finished=None)
+                stored = time.monotonic()
+                if self.stop.requested:
+                    self._interrupted()
+        return count, total
+
+    def _exact(self, prepared: Prepared) -> dict[str, np.ndarray]:
+        if sorted(prepared.exact) != sorted(self.workload.exact):
+            raise ValueError(
+                f"workload {self.workload.name} gives {sorted(prepared.exact)}, it announces {sorted(self.workload.exact)}"
+            )
+        sizes = {dim: len(coordinate.values) for dim, coordinate in self.workload.coordinates.items()}
+        exact = {name: np.asarray(jax.device_get(value), dtype=np.float64) for name, value in prepared.exact.items()}
+        for name, value in exact.items():
+            agrees(name, self.workload.exact[name], value.shape, sizes)
+            if np.isnan(value).any():
+                raise ValueError(f"{name} is not a number")
+        return exact
+
+    def _interrupted(self) -> None:
+        self.store.log("stopped on request")
+        self._record(finished=None, stopped=now())
+        raise Interrupted(f"stopped; {self.done} of {len(self.plan.cells)} cells are done. The same command continues from here")
+
+    def _assemble(self) -> pathlib.Path | None:
+        if self.plan.shard.total > 1:
+            return None
+        if not self.changed and self.store.results.exists():
+            return self.store.results
+        return results.assemble(self.store)
+
+    def _record(self, **times: str | None) -> None:
+        self.recorded = time.monotonic()
+        wall = round(self.recorded - self.clock, 3)
+        counts = {"done": self.done, "failed": self.failed, "cells": len(self.plan.cells)}
+        where = {"shard": self.plan.shard.name, "started": self.started, "wall_s": wall}
+        atomic.write_json(self.file, {**where, **times, **counts, "memory": self.plan.memory, **environment()})

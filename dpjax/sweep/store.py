@@ -1,0 +1,208 @@
+"""The folder of a sweep.
+
+    DIR/manifest.json          the law, its hash, the meaning of the numbers, what the data are; after assembly the runs too
+    DIR/runs/*.json            one for each run: shard, versions, platform, device, times DIR/cells/<cell>.npz       a finished
+    cell; <cell>.partial.npz one under way; <cell>.failed.json one that failed, with its error DIR/results.nc             every
+    cell in one labelled data set, once all are there DIR/run.log                what happened, a line each DIR/lock*
+    who is writing
+
+Every file but the log is written whole or not at all. A cell's file holds the hash of the law and the cell's own text, and its
+members carry checksums: a file that does not match is set aside under the name <file>.corrupt, and its cell is computed again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dpjax.sweep import atomic
+from dpjax.sweep.environment import now
+from dpjax.sweep.grid import Cell
+from dpjax.sweep.law import differences, digest_of
+from dpjax.sweep.moments import Moments
+
+FORMAT = 1
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Record:
+    """What is stored of a cell: moments of `count` samples of each measure, and the exact quantities."""
+
+    count: int
+    moments: Mapping[str, Moments]
+    exact: Mapping[str, np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Store:
+    """A sweep's folder, for one law."""
+
+    directory: pathlib.Path
+    digest: str
+
+    @property
+    def cells(self) -> pathlib.Path:
+        return self.directory / "cells"
+
+    @property
+    def results(self) -> pathlib.Path:
+        return self.directory / "results.nc"
+
+    def finished(self, cell: Cell) -> pathlib.Path:
+        return self.cells / f"{cell.digest}.npz"
+
+    def partial(self, cell: Cell) -> pathlib.Path:
+        return self.cells / f"{cell.digest}.partial.npz"
+
+    def failed(self, cell: Cell) -> pathlib.Path:
+        return self.cells / f"{cell.digest}.failed.json"
+
+    def log(self, text: str) -> None:
+        """Add a line to run.log."""
+        try:
+            with (self.directory / "run.log").open("a", encoding="utf-8") as file:
+                file.write("".join(f"{now()} {line}\n" for line in text.splitlines()))
+        except OSError as error:
+            raise atomic.StorageError(f"cannot write {self.directory / 'run.log'}: {error.strerror}") from error
+
+    def finish(self, cell: Cell, record: Record) -> None:
+        """Store a finished cell; what was under way or had failed is forgotten."""
+        self._write(self.finished(cell), cell, record)
+        self.partial(cell).unlink(missing_ok=True)
+        self.failed(cell).unlink(missing_ok=True)
+
+    def checkpoint(self, cell: Cell, record: Record) -> None:
+        """Store the blocks of a cell that are done."""
+        self._write(self.partial(cell), cell, record)
+
+    def fail(self, cell: Cell, error: str) -> None:
+        """Record that a cell failed."""
+        atomic.write_json(self.failed(cell), {"cell": cell.text, "error": error, "law": self.digest})
+
+    def error_of(self, cell: Cell) -> str | None:
+        """The recorded error of a cell that failed, None of one that did not."""
+        if not self.failed(cell).exists():
+            return None
+        try:
+            return str(json.loads(self.failed(cell).read_text(encoding="utf-8"))["error"])
+        except (ValueError, KeyError, TypeError):
+            return "it failed, and the record of its error is damaged"
+
+    def read(self, path: pathlib.Path, cell: Cell) -> Record | None:
+        """The record in a cell's file; None where there is none, or where it was corrupt and has been set aside."""
+        if not path.exists():
+            return None
+        try:
+            return _load(path, self.digest, cell)
+        except PermissionError:
+            raise
+        except Exception as error:  # a damaged archive fails in a dozen ways, and nothing is lost by setting it aside
+            aside = path.with_name(path.name + ".corrupt")
+            path.replace(aside)
+            self.log(f"{path.name} ({cell.text}) is corrupt ({error}); set aside as {aside.name}, to be computed again")
+            return None
+
+    def _write(self, path: pathlib.Path, cell: Cell, record: Record) -> None:
+        members: dict[str, Any] = {"law": np.array(self.digest), "cell": np.array(cell.text), "count": np.array(record.count)}
+        for name, moments in record.moments.items():
+            members |= {f"measure/{name}/{field}": value for field, value in vars(moments).items() if field != "count"}
+        members |= {f"exact/{name}": value for name, value in record.exact.items()}
+        members["contents"] = np.array(sorted(members))  # a damaged directory of the archive can hide members, checksums and all
+
+        def savez(temporary: pathlib.Path) -> None:
+            with temporary.open("wb") as file:
+                np.savez(file, **members)
+
+        atomic.write(path, savez)
+
+
+def _load(path: pathlib.Path, digest: str, cell: Cell) -> Record:
+    with np.load(path, allow_pickle=False) as file:
+        members = {name: file[name] for name in file.files}
+    if members.pop("contents").tolist() != sorted(members):
+        raise ValueError("parts of it are missing")
+    if str(members["law"]) != digest or str(members["cell"]) != cell.text:
+        raise ValueError("it belongs to another sweep or cell")
+    count = int(members["count"])
+    fields: dict[str, dict[str, np.ndarray]] = {}
+    for key, value in members.items():
+        if key.startswith("measure/"):
+            _, name, field = key.split("/")
+            fields.setdefault(name, {})[field] = value
+    return Record(
+        count=count,
+        moments={name: Moments(count=count, **values) for name, values in fields.items()},
+        exact={key.removeprefix("exact/"): value for key, value in members.items() if key.startswith("exact/")},
+    )
+
+
+def read_manifest(directory: pathlib.Path) -> dict[str, Any] | None:
+    """The manifest of a folder, None where there is none; ValueError where it is not one that this version reads."""
+    path = directory / "manifest.json"
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from None
+    if (
+        not isinstance(manifest, dict)
+        or manifest.get("format") != FORMAT
+        or digest_of(manifest.get("law", {})) != manifest.get("hash")
+    ):
+        raise ValueError(f"{path} is not a manifest of format {FORMAT}, or it was edited; choose another folder")
+    return manifest
+
+
+def verify(directory: pathlib.Path, law: Mapping[str, Any]) -> None:
+    """ValueError unless `directory` may take results of `law`: absent, empty, or begun with the same law. Writes nothing."""
+    manifest = read_manifest(directory)
+    if manifest is None:
+        if directory.exists() and (not directory.is_dir() or any(not _begun(path) for path in directory.iterdir())):
+            raise ValueError(f"output folder is {str(directory)!r}; it exists and holds something else, choose another folder")
+        return
+    if manifest["hash"] != digest_of(law):
+        differing = "; ".join(differences(manifest["law"], law)[:3])
+        raise ValueError(f"{directory} holds the results of another sweep: {differing}. Choose another folder")
+
+
+def _begun(path: pathlib.Path) -> bool:
+    """Whether a run that was killed before it wrote its manifest may have left `path`."""
+    return path.name.startswith(("lock", "manifest.json.")) or (path.name in ("cells", "runs") and not any(path.iterdir()))
+
+
+def create(directory: pathlib.Path) -> None:
+    """Make the folder and its inner ones; ValueError where it cannot be written."""
+    try:
+        for folder in (directory, directory / "cells", directory / "runs"):
+            folder.mkdir(parents=True, exist_ok=True)
+        probe = directory / "lock"
+        probe.touch()
+    except OSError as error:
+        raise ValueError(f"output folder is {str(directory)!r}; it cannot be written: {error.strerror}") from None
+
+
+def begin(directory: pathlib.Path, law: Mapping[str, Any], schema: Mapping[str, Any], about: Mapping[str, Any]) -> Store:
+    """The store of a created folder; writes the manifest where there is none. Hold the lock."""
+    verify(directory, law)
+    digest = digest_of(law)
+    if read_manifest(directory) is None:
+        manifest = {"format": FORMAT, "hash": digest, "law": law, "schema": schema, "about": about, "started": now()}
+        atomic.write_json(directory / "manifest.json", manifest)
+    return Store(directory=directory, digest=digest)
+
+
+def runs_of(directory: pathlib.Path) -> list[dict[str, Any]]:
+    """The records of the runs in a folder, oldest first; damaged ones are left out."""
+    runs = []
+    for path in sorted((directory / "runs").glob("*.json")):
+        try:
+            runs.append(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError):
+            continue
+    return runs

@@ -1,0 +1,104 @@
+"""What a sweep computes in one cell of its grid.
+
+A cell is a value for each axis. Its *exact* quantities (epsilon, delta, bounds) are evaluated once on the host; its *measures*
+are random: sample i of a cell is a function of the cell's key and of i alone,
+
+    x_i = measure(fold_in(key, i), params),    i = 0, 1, ..., samples - 1,
+
+and only the moments of x_0, x_1, ... are kept. A workload is any frozen object that satisfies the protocol below; what a grid
+varies goes into `params`, which is traced, so that a grid compiles once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import jax
+import numpy as np
+
+Scalar = bool | int | float | str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Label:
+    """What an axis means; `units` is "1" for a pure number."""
+
+    long_name: str
+    units: str = "1"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Coordinate:
+    """The values along a trailing dimension of a quantity: numbers or strings, one-dimensional."""
+
+    values: np.ndarray
+    long_name: str
+    units: str = "1"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Quantity:
+    """A measure or an exact value: its trailing dimensions by name, and for a measure the edges of a histogram, if one is wanted.
+
+    With increasing `edges` e_0 < ... < e_B the samples are counted in (-inf, e_0), [e_0, e_1), ..., [e_B, inf).
+    """
+
+    long_name: str
+    units: str = "1"
+    dims: tuple[str, ...] = ()
+    edges: tuple[float, ...] = ()
+
+
+class Prepared(NamedTuple):
+    """A cell made ready: `params` goes to the device with the dtypes it has, `exact` is stored as it is."""
+
+    params: Any
+    exact: Mapping[str, Any]
+
+
+@runtime_checkable
+class Workload(Protocol):
+    """The protocol of a workload; every member but `measure` is used on the host only."""
+
+    @property
+    def name(self) -> str:
+        """The name under which results are filed."""
+
+    @property
+    def law_version(self) -> int:
+        """Raised whenever the numbers of the same config change; results of two versions are never mixed."""
+
+    @property
+    def axes(self) -> Mapping[str, Label]:
+        """The axes that a grid may vary."""
+
+    @property
+    def coordinates(self) -> Mapping[str, Coordinate]:
+        """The trailing dimensions that quantities refer to."""
+
+    @property
+    def measures(self) -> Mapping[str, Quantity]:
+        """What is sampled; may be empty, then nothing is."""
+
+    @property
+    def exact(self) -> Mapping[str, Quantity]:
+        """What is computed without sampling; may be empty."""
+
+    @property
+    def sample_bytes(self) -> int:
+        """Bytes that one sample holds while it is measured, roughly; sets the block where the config leaves it to "auto"."""
+
+    def check(self, cell: Mapping[str, Scalar]) -> None:
+        """Raise ValueError for a cell that can never be computed; cheap, asked of every cell before anything is written."""
+
+    def prepare(self, cell: Mapping[str, Scalar]) -> Prepared:
+        """The cell's traced parameters and exact quantities, on the host."""
+
+    def measure(self, key: jax.Array, params: Any, first: Any, n: int) -> Mapping[str, jax.Array]:
+        """The measures of samples first, ..., first + n - 1, each of shape (n, *dims); pure, traced with x64 off, n static.
+
+        Sample i depends on `jax.random.fold_in(key, i)` and `params` only. What needs float64 opens `jax.enable_x64(True)`
+        itself.
+        """

@@ -1,0 +1,216 @@
+"""The command: what it prints, its exit codes, and that a mistake costs one sentence and no file."""
+
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+import types
+
+import pytest
+
+import dpjax
+import dpjax.plot
+from dpjax import sweep
+from dpjax.cli import errors
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HEAVY = {"jax", "jaxlib", "numpy", "scipy", "xarray", "pandas", "pydantic", "matplotlib", "rich", "tqdm"}
+
+
+def test_help_loads_nothing_heavy(process):
+    watching = f"""
+import sys
+from dpjax.cli import main
+code = main(["--help"])
+assert not {HEAVY!r} & set(sys.modules), {HEAVY!r} & set(sys.modules)
+sys.exit(code)
+"""
+    child = process(code=watching)
+    said, complaints = child.communicate()
+    assert child.returncode == 0, complaints
+    assert all(command in said for command in ("run", "merge", "plot", "info"))
+
+
+def test_version_and_the_module(call):
+    assert call("--version") == (0, f"dpjax {dpjax.__version__}\n", "")
+    done = subprocess.run([sys.executable, "-m", "dpjax.cli", "run"], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 2
+    assert "Missing argument 'CONFIG'" in done.stderr
+
+
+def test_run_info_and_the_results(call, config, tmp_path):
+    out = tmp_path / "out"
+    code, said, complaint = call("run", config, "--out", out, "--no-plot", "--set", "mechanism.sigma=2.0")
+    assert (code, said) == (0, f"{out}: 3 cells done, 0 failed\n{out}/results.nc\n"), complaint
+    assert sweep.open(out).variance.values.tolist() == [4.0] * 3
+    code, said, _ = call("info", out)
+    assert code == 0
+    assert "normals (normals)" in said
+    assert "3 of 3 cells done, 0 under way, 0 failed; results assembled" in said
+
+
+def test_the_output_folder_of_the_config(call, config, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, _, _ = call("run", config, "--no-plot", "--set", "output.dir=there")
+    assert code == 0
+    assert (tmp_path / "there" / "results.nc").exists()
+
+
+def test_a_dry_run_writes_nothing(call, config, tmp_path):
+    before = sorted(tmp_path.iterdir())
+    code, said, _ = call("run", config, "--out", tmp_path / "out", "--dry-run")
+    assert code == 0
+    assert "3 cells, 0 of them done; 40 samples a cell in blocks of 16" in said
+    assert "MiB in 4 blocks at once; about" in said
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_shards_and_merge(call, config, tmp_path):
+    for i in (1, 2):
+        code, said, _ = call("run", config, "--out", tmp_path / "out", "--shard", f"{i}/2")
+        assert code == 0
+        assert "results.nc" not in said
+        if i == 1:
+            code, _, complaint = call("merge", tmp_path / "out")
+            assert code == 2
+            assert complaint.startswith("dpjax: error: 1 of 3 cells are in none of the folders")
+    code, said, _ = call("merge", tmp_path / "out")
+    assert (code, said) == (0, f"3 cells done, 0 failed\n{tmp_path}/out/results.nc\n")
+
+
+def test_a_failed_cell_makes_the_exit_code_1(call, config, tmp_path):
+    code, said, complaint = call("run", config, "--out", tmp_path / "out", "--no-plot", "--set", "mechanism.fails_at=1.0")
+    assert code == 1
+    assert "2 cells done, 1 failed" in said
+    assert "cell mu=1.0 failed: this cell was told to fail" in complaint
+    code, said, _ = call("info", tmp_path / "out")
+    assert "failed: mu=1.0: RuntimeError: this cell was told to fail" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--set", "sweep.sampels=3"], "sweep.sampels is not a known key; did you mean sweep.samples?"),
+        (["--set", "sweep.axes.mu=[1, 1]"], "sweep: axis mu repeats ('1.0',); give each value once"),
+        (["--set", "sweep.axes.nu=[1]"], "sweep.axes.nu is not a known key; known here: label, mu, replicate, sigma"),
+        (["--set", "sweep.axes.sigma=[0]"], "sigma is 0; give a positive deviation"),
+        (["--set", "sweep.memory=1 KB"], "sweep.memory is 1,000 bytes; one block of 16 samples holds"),
+        (["--set", "workload=none"], "workload is 'none'; none is not a known key"),
+        (["--shard", "3/2"], "shard is 3/2; I/N needs 1 <= I <= N"),
+    ],
+)
+def test_a_mistake_costs_one_sentence_and_no_file(call, config, tmp_path, arguments, message):
+    code, said, complaint = call("run", config, "--out", tmp_path / "out", *arguments)
+    assert code == 2
+    assert said == ""
+    assert complaint.startswith(f"dpjax: error: {message}")
+    assert complaint.count("\n") == 1
+    assert list(tmp_path.iterdir()) == [config]
+
+
+def test_files_that_are_not_there(call, tmp_path):
+    for arguments in (["run", tmp_path / "no.toml"], ["info", tmp_path / "no"], ["merge", tmp_path / "no"]):
+        code, said, complaint = call(*arguments)
+        assert (code, said) == (2, "")
+        assert complaint.startswith("dpjax: error: ")
+        assert complaint.count("\n") == 1
+
+
+def test_figures_are_drawn_from_the_folder(call, config, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(dpjax.plot, "draw", lambda directory: drawn.append(directory) or [directory / "a.pdf"], raising=False)
+    code, said, _ = call("run", config, "--out", tmp_path / "out")
+    assert (code, drawn) == (0, [tmp_path / "out"])
+    assert said.endswith(f"{tmp_path}/out/a.pdf\n")
+    assert call("plot", tmp_path / "out") == (0, f"{tmp_path}/out/a.pdf\n", "")
+
+
+def test_data_reach_the_workload_the_law_and_the_results(call, config, tmp_path, monkeypatch):
+    import numpy as np
+    import pydantic
+
+    import dpjax.datasets
+
+    class DataConfig(pydantic.BaseModel):
+        model_config = pydantic.ConfigDict(extra="forbid")
+        source: str
+
+        def load(self):
+            report = types.SimpleNamespace(summary=lambda: "nothing dropped")
+            counts = np.array([[1, 2], [3, 4]])
+            return types.SimpleNamespace(
+                name=self.source, counts=counts, matrix=None, labels=("a", 7), synthetic=True, source="invented", report=report
+            )
+
+    monkeypatch.setattr(dpjax.datasets, "DataConfig", DataConfig, raising=False)
+    code, _, _ = call("run", config, "--out", tmp_path / "out", "--no-plot", "--set", "data.source=grades")
+    assert code == 0
+    attributes = sweep.open(tmp_path / "out").attrs
+    assert (attributes["data_name"], attributes["data_synthetic"], attributes["data_report"]) == ("grades", 1, "nothing dropped")
+    assert attributes["data_fingerprint"] == sweep.fingerprint(counts=np.array([[1, 2], [3, 4]]), matrix=None, labels=["a", "7"])
+    code, _, complaint = call("run", config, "--out", tmp_path / "out", "--set", "data.sorce=grades")
+    assert code == 2
+    assert "data.sorce is not a known key; did you mean data.source?" in complaint or "data.source is missing" in complaint
+
+
+def test_what_was_found_on_this_machine(call):
+    code, said, _ = call("info")
+    assert code == 0
+    assert f"dpjax {dpjax.__version__}" in said
+    assert "device 0: " in said
+    assert "extra cluster: submitit" in said
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (ValueError("k is 3; no"), 2, "dpjax: error: k is 3; no\n"),
+        (sweep.StorageError("cannot write x: full"), 1, "dpjax: error: cannot write x: full. What was stored before is kept"),
+        (FileNotFoundError(2, "No such file", "trips.parquet"), 2, "dpjax: error: trips.parquet: No such file\n"),
+        (KeyboardInterrupt(), 130, "dpjax: stopped\n"),
+        (ZeroDivisionError("a fault"), 70, "Traceback"),
+    ],
+)
+def test_exit_codes(error, code, message, capsys):
+    import typer
+
+    def command():
+        raise error
+
+    with pytest.raises(typer.Exit) as end:
+        errors.guarded(command)()
+    assert end.value.exit_code == code
+    assert capsys.readouterr().err.startswith(message)
+
+
+def test_the_origin_of_a_sentence_can_be_seen(call, tmp_path, monkeypatch):
+    monkeypatch.setenv("DPJAX_TRACEBACK", "1")
+    code, _, complaint = call("info", tmp_path / "no")
+    assert code == 2
+    assert "Traceback" in complaint
+
+
+def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(process, config, tmp_path):
+    arguments = [
+        "run",
+        config,
+        "--out",
+        tmp_path / "out",
+        "--no-plot",
+        "--set",
+        "sweep.samples=30_000_000",
+        "--set",
+        "sweep.block=4096",
+    ]
+    child = process(*arguments)
+    while child.poll() is None and not (tmp_path / "out" / "manifest.json").exists():
+        time.sleep(0.02)
+    time.sleep(0.3)
+    child.send_signal(signal.SIGINT)
+    _, complaint = child.communicate()
+    assert child.returncode == 130
+    assert "dpjax: stopped; 0 of 3 cells are done. The same command continues from here" in complaint
+    assert "Traceback" not in complaint
+    status = sweep.status(tmp_path / "out")
+    assert (status.done, status.under_way) == (0, 1)
