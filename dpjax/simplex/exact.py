@@ -1,0 +1,141 @@
+"""The exact accountant of the Dirichlet mechanism (Theorem 6): delta(epsilon), epsilon(delta) and the largest k, for any k > 0.
+
+C -> Dirichlet(k C) on count vectors of N records with all n shares at least eta; adjacent vectors differ by one record moved from
+one category to another. For n >= 3 the worst adjacent pair, for every epsilon at once, has its two moving cells smallest: (eta +
+1/N, eta) against (eta, eta + 1/N), so that with h = k/N, q = 1/(1 + e^{epsilon/h}),
+
+    delta(epsilon) = I_q(k eta, k eta + h) - e^epsilon I_q(k eta + h, k eta),
+
+computed as the positive integral of `hockey_stick`. For n = 2 the larger of the two directions at the end point (eta, 1 - eta).
+delta increases with k, from the floor delta_0(epsilon) = e^{-m epsilon}/(2m + 1), m = N eta, that no k goes under.
+
+Every claim is rounded to the safe side (delta and epsilon up, k down) by `SAFETY` relative in delta. Derivations: the docs,
+"Dirichlet".
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpjax.simplex import _domain as domain
+from dpjax.simplex._blocks import in_blocks
+from dpjax.simplex._rounding import Claim, Real, check_delta, check_epsilon, delta_up, largest, plain, smallest
+from dpjax.simplex.hockey_stick import log_corner_delta, log_two_category_delta
+
+_corner = in_blocks(jax.jit(log_corner_delta))
+_two = in_blocks(jax.jit(log_two_category_delta))
+
+
+def log_delta_of(
+    epsilon: np.ndarray, k: np.ndarray, eta: np.ndarray, n_records: np.ndarray, n_categories: np.ndarray
+) -> np.ndarray:
+    """log delta(epsilon) on checked float64 arrays, broadcast; not rounded."""
+    epsilon, k, eta, n_records, n_categories = np.broadcast_arrays(epsilon, k, eta, n_records, n_categories)
+    two = n_categories == 2
+    if not two.any():
+        return _corner(epsilon, k, eta, n_records)
+    # where n = 2 has an adjacent pair, eta + 1/N <= 1 - eta: rounding must not turn q = 1 - eta - 1/N below eta
+    narrow = np.minimum(eta, (1 - 1 / n_records) / 2)
+    if two.all():
+        return _two(epsilon, k, narrow, n_records)
+    return np.where(two, _two(epsilon, k, np.where(two, narrow, eta), n_records), _corner(epsilon, k, eta, n_records))
+
+
+def _public(eta: Real, n_records: Real, n_categories: Real, lattice: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    n = domain.check_count(n_categories, "n_categories", 2)
+    records = domain.check_positive(n_records, "n_records")
+    border = domain.check_border(eta, n)
+    border = domain.lattice_floor(border, records) if lattice else border
+    domain.check_adjacent_pair(border, records, n)
+    return border, records, n
+
+
+def exact_delta(epsilon: Real, *, k: Real, eta: Real, n_records: Real, n_categories: Real, lattice: bool = False) -> Claim:
+    """The exact delta at epsilon (nats), rounded up; arguments broadcast.
+
+    `lattice=True` uses that shares are whole multiples of 1/N, so that the smallest share is ceil(N eta)/N. Raises ValueError where
+    no two adjacent count vectors lie in the bordered simplex. Theorem 6.
+    """
+    border, records, n = _public(eta, n_records, n_categories, lattice)
+    return plain(delta_up(log_delta_of(check_epsilon(epsilon), domain.check_k(k), border, records, n)))
+
+
+def exact_epsilon(delta: Real, *, k: Real, eta: Real, n_records: Real, n_categories: Real, lattice: bool = False) -> Claim:
+    """The smallest epsilon (nats, >= 0) whose exact delta, rounded up, is at most delta; arguments broadcast."""
+    border, records, n = _public(eta, n_records, n_categories, lattice)
+    shape = np.broadcast_arrays(check_delta(delta), domain.check_k(k), border, records, n)
+    return plain(epsilon_of(*shape))
+
+
+def epsilon_of(delta: np.ndarray, k: np.ndarray, eta: np.ndarray, n_records: np.ndarray, n: np.ndarray) -> np.ndarray:
+    """The exact epsilon on checked float64 arrays of one shape."""
+    return smallest(lambda e: delta_up(log_delta_of(e, k, eta, n_records, n)) <= delta, np.full(delta.shape, 1.0))
+
+
+def delta_floor(epsilon: Real, *, eta: Real, n_records: Real, n_categories: Real) -> Claim:
+    """The delta that no concentration goes under, the limit k -> 0: e^{-m epsilon}/(2m + 1) with m = N eta for n >= 3.
+
+    For n = 2 the limit of both directions at the end point. That it is a lower bound rests on the monotonicity in k, found
+    numerically.
+    """
+    border, records, n = _public(eta, n_records, n_categories, False)
+    return plain(_floor_of(*np.broadcast_arrays(check_epsilon(epsilon), border, records, n)))
+
+
+def epsilon_floor(delta: Real, *, eta: Real, n_records: Real, n_categories: Real) -> Claim:
+    """The epsilon that no concentration goes under at delta: where `delta_floor` equals delta; 0 where it is below delta at 0."""
+    border, records, n = _public(eta, n_records, n_categories, False)
+    target, border, records, n = np.broadcast_arrays(check_delta(delta), border, records, n)
+    return plain(smallest(lambda e: _floor_of(e, border, records, n) <= target, np.ones(target.shape)))
+
+
+def _floor_of(epsilon: np.ndarray, eta: np.ndarray, n_records: np.ndarray, n: np.ndarray) -> np.ndarray:
+    m = eta * n_records
+    corner = np.exp(-m * epsilon) / (2 * m + 1)
+    if not (n == 2).any():
+        return corner
+    other = np.maximum(np.minimum((1 - eta) * n_records - 1, 1e300), m)
+    return np.where(n == 2, np.maximum(_limit(epsilon, m, other), _limit(epsilon, other, m)), corner)
+
+
+def _limit(epsilon: np.ndarray, p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """delta of Beta(t(p+1), tq) against Beta(tp, t(q+1)) as t -> 0: t times the logit has a two-sided exponential law."""
+    total = p + q + 1
+    start = epsilon - np.log((p + 1) * q / (p * (q + 1)))
+    right, left = np.maximum(start, 0.0), np.minimum(start, 0.0)
+    above = (p + 1) / total * np.exp(-q * right) - np.exp(epsilon) * p / total * np.exp(-(q + 1) * right)
+    below = -q / total * np.expm1((p + 1) * left) + np.exp(epsilon) * (q + 1) / total * np.expm1(p * left)
+    return above + below
+
+
+def calibrate_exact(
+    *, epsilon: Real, delta: Real, eta: Real, n_records: Real, n_categories: Real, lattice: bool = False
+) -> np.ndarray:
+    """The largest k whose exact delta at epsilon, rounded up, is at most delta, entry by entry; 0 where none does."""
+    border, records, n = _public(eta, n_records, n_categories, lattice)
+    e, d, border, records, n = np.broadcast_arrays(check_epsilon(epsilon), check_delta(delta), border, records, n)
+
+    def holds(k: np.ndarray) -> np.ndarray:
+        return delta_up(log_delta_of(e, k, border, records, n)) <= d
+
+    start = 1e-6 / (2 * border + 1 / records)
+    reachable = holds(start)
+    return np.where(reachable, largest(holds, start), 0.0)
+
+
+def incomplete_beta_form(epsilon: Real, *, k: Real, eta: Real, n_records: Real) -> Claim:
+    """Theorem 6's delta by incomplete Beta functions: the check of the integral (N <= 1e6, moderate epsilon/h), not a claim."""
+    from scipy.special import betainc, expit
+
+    e, k, eta, records = (np.asarray(x, dtype=np.float64) for x in (epsilon, k, eta, n_records))
+    h = k / records
+    q = expit(-e / h)
+    return plain(betainc(k * eta, k * eta + h, q) - np.exp(e) * betainc(k * eta + h, k * eta, q))
+
+
+@jax.jit
+def corner_delta(epsilon: jax.Array, k: jax.Array, eta: jax.Array, n_records: jax.Array) -> jax.Array:
+    """Theorem 6's delta(epsilon), pure and differentiable in all four; call it under `jax.enable_x64(True)`. Not rounded."""
+    return jnp.exp(log_corner_delta(epsilon, k, eta, n_records))

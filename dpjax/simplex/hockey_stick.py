@@ -1,0 +1,162 @@
+"""The hockey-stick divergence of the pairs that the Dirichlet mechanism meets, as one positive integral.
+
+Beta pair: P = Beta(p + h, q) against Q = Beta(p, q + h). With x the logit, the privacy loss is L(x) = c + h x, increasing, so
+
+    delta(epsilon) = int_{L(x) > epsilon} (1 - e^{epsilon - L(x)}) f_P(x) dx .
+
+Around P's mode x = log(a/b) + y, with a = p + h, b = q, mu = a / (a + b),
+
+    f_P = sqrt(ab / (2 pi (a + b))) exp(r(a+b) - r(a) - r(b)) exp(-(a + b) D(y)),   D(y) = log(1 - mu + mu e^y) - mu y >= 0,
+
+and L = lambda + h y with lambda = `loss_at_mode`. Gamma pair: Gamma(a + s) against Gamma(a) and back, in the logarithm y of the
+variable over its mode, with D(y) = e^y - 1 - y. Both are the integral of (1 - e^{-h u}) exp(-shape(y0 + u)) over u > 0: the
+integrand is positive, so nothing cancels and log delta is good to 1e-14 from h = 1e-19 to shapes of 1e16. In v = log u the
+integrand has one mode and falls off exponentially at both ends, where the trapezoid rule converges geometrically: 256 nodes
+between the two points at which it has fallen by e^-42.
+
+Everything here is pure, traced, float64 in spirit (call it under `jax.enable_x64(True)`), and differentiates in all arguments.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+from dpjax.simplex._special import expm1mx, log1pmx, loss_at_mode, stirling_remainder
+
+NODES = 256
+_FALL = 42.0  # nats below the mode at which the integral is cut; e^-42 = 6e-19 of it is lost
+_RANGE = 80.0  # |log u| searched
+
+Scalar = Float[Array, ""]
+
+
+def _cumulant_excess(y: Scalar, mu: Scalar, nu: Scalar) -> Scalar:
+    """D(y) = log(nu + mu e^y) - mu y with mu + nu = 1, to full relative accuracy, for any y."""
+    flip = mu > nu
+    m, n, z = jnp.where(flip, nu, mu), jnp.where(flip, mu, nu), jnp.where(flip, -y, y)
+    beyond = z > 30.0
+    near = jnp.where(beyond, 0.0, z)
+    w = m * jnp.expm1(near)
+    small = w < 0.7
+    w_small = jnp.where(small, w, 0.0)
+    z_small = jnp.where(small, near, 0.0)
+    inside = jnp.where(small, log1pmx(w_small) + m * expm1mx(z_small), jnp.log1p(w) - m * near)
+    far = jnp.where(beyond, z, 30.0)
+    return jnp.where(beyond, n * far + jnp.log(m + n * jnp.exp(-far)), inside)
+
+
+def _bisect(holds: Callable[[Array], Array], start: Array, end: Array) -> tuple[Array, Array]:
+    """Sixty halvings between start, where `holds` is true, and end, where it is false."""
+
+    def halve(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+        mid = 0.5 * (ends[0] + ends[1])
+        good = holds(mid)
+        return jnp.where(good, mid, ends[0]), jnp.where(good, ends[1], mid)
+
+    return lax.fori_loop(0, 60, halve, (start, end))
+
+
+Shape = Callable[..., Scalar]
+
+
+def _log_integral(shape: Shape, slope: Shape, parameters: tuple[Scalar, ...], y0: Scalar, h: Scalar) -> Scalar:
+    """log int_{u>0} (1 - e^{-hu}) exp(-shape(y0 + u, *parameters)) du for a convex shape with derivative `slope`."""
+
+    def log_integrand(v: Scalar, y0: Scalar, h: Scalar, *parameters: Scalar) -> Scalar:
+        u = jnp.exp(v)
+        return v + jnp.log(-jnp.expm1(-h * u)) - shape(y0 + u, *parameters)
+
+    fixed = lax.stop_gradient((y0, h, *parameters))
+
+    def rising(v: Scalar) -> Array:
+        u = jnp.exp(v)
+        hu = fixed[1] * u
+        return hu * jnp.exp(-hu) / -jnp.expm1(-hu) + 1 > u * slope(fixed[0] + u, *fixed[2:])
+
+    limit = jnp.full_like(y0, _RANGE)
+    mode, _ = _bisect(rising, -limit, limit)
+    level = log_integrand(mode, *fixed) - _FALL
+    # both ends at once: the inner side of each search is the mode, where the integrand is above the level
+    outer = jnp.stack([-limit, limit])
+    above = jax.vmap(lambda v: log_integrand(v, *fixed) > level)
+    _, ends = _bisect(above, jnp.stack([mode, mode]), outer)
+    step = (ends[1] - ends[0]) / (NODES - 1)
+    nodes = ends[0] + step * jnp.arange(NODES, dtype=y0.dtype)
+    values = jax.vmap(lambda v: log_integrand(v, y0, h, *parameters))(nodes)
+    return jax.nn.logsumexp(values) + jnp.log(step)
+
+
+def _beta_shape(y: Scalar, total: Scalar, mu: Scalar, nu: Scalar) -> Scalar:
+    return total * _cumulant_excess(y, mu, nu)
+
+
+def _beta_slope(y: Scalar, total: Scalar, mu: Scalar, nu: Scalar) -> Scalar:
+    e = jnp.exp(-jnp.abs(y))
+    return total * mu * nu * jnp.where(y > 0, (1 - e) / (mu + nu * e), (e - 1) / (nu + mu * e))
+
+
+def _log_beta_pair(epsilon: Scalar, p: Scalar, q: Scalar, h: Scalar) -> Scalar:
+    a, b, total = p + h, q, p + q + h
+    y0 = (epsilon - loss_at_mode(p, q, h)) / h
+    remainder = stirling_remainder(total) - stirling_remainder(a) - stirling_remainder(b)
+    log_norm = 0.5 * (jnp.log(a / total) + jnp.log(b) - math.log(2 * math.pi)) + remainder
+    return log_norm + _log_integral(_beta_shape, _beta_slope, (total, a / total, b / total), y0, h)
+
+
+@jax.jit
+def log_beta_hockey_stick(
+    epsilon: Float[Array, "*shape"], p: Float[Array, "*shape"], q: Float[Array, "*shape"], h: Float[Array, "*shape"]
+) -> Float[Array, "*shape"]:
+    """log of the hockey-stick divergence of Beta(p + h, q) from Beta(p, q + h) at epsilon >= 0; arguments broadcast."""
+    return jnp.vectorize(_log_beta_pair)(epsilon, p, q, h)
+
+
+def _gamma_shape(y: Scalar, a: Scalar, sign: Scalar) -> Scalar:
+    return a * expm1mx(sign * y)
+
+
+def _gamma_slope(y: Scalar, a: Scalar, sign: Scalar) -> Scalar:
+    return a * sign * jnp.expm1(sign * y)
+
+
+def _log_gamma_pair(epsilon: Scalar, a: Scalar, s: Scalar, more: Scalar) -> Scalar:
+    """P = Gamma(a + s), Q = Gamma(a) for more = 1; the two exchanged for more = -1, with y the negative logarithm."""
+    top = jnp.where(more > 0, a + s, a)
+    # log Gamma(a + s) - log Gamma(a) - s log(a + s or a): the loss at P's mode is minus or plus this
+    gain = (a - 0.5) * jnp.log1p(s / a) - s + stirling_remainder(a + s) - stirling_remainder(a)
+    loss = -jnp.where(more > 0, gain, -gain - s * jnp.log1p(s / a))
+    log_norm = 0.5 * (jnp.log(top) - math.log(2 * math.pi)) - stirling_remainder(top)
+    return log_norm + _log_integral(_gamma_shape, _gamma_slope, (top, more), (epsilon - loss) / s, s)
+
+
+@jax.jit
+def log_gamma_hockey_stick(
+    epsilon: Float[Array, "*shape"], a: Float[Array, "*shape"], s: Float[Array, "*shape"]
+) -> Float[Array, "*shape"]:
+    """log of the larger of the two hockey-stick divergences between Gamma(a + s) and Gamma(a) at epsilon; arguments broadcast."""
+    pair = jnp.vectorize(_log_gamma_pair)
+    one = jnp.ones_like(a)
+    return jnp.maximum(pair(epsilon, a, s, one), pair(epsilon, a, s, -one))
+
+
+def log_corner_delta(
+    epsilon: Float[Array, "*shape"], k: Float[Array, "*shape"], eta: Float[Array, "*shape"], n_records: Float[Array, "*shape"]
+) -> Float[Array, "*shape"]:
+    """log delta(epsilon) of Theorem 6 (three categories or more): Beta(k eta + k/N, k eta) against its mirror image."""
+    p = k * eta
+    return log_beta_hockey_stick(epsilon, p, p, k / n_records)
+
+
+def log_two_category_delta(
+    epsilon: Float[Array, "*shape"], k: Float[Array, "*shape"], eta: Float[Array, "*shape"], n_records: Float[Array, "*shape"]
+) -> Float[Array, "*shape"]:
+    """log delta(epsilon) for two categories: the larger of the two directions at the end point (eta, 1 - eta)."""
+    h = k / n_records
+    p, q = k * eta, k * ((1 - eta) - 1 / n_records)
+    return jnp.maximum(log_beta_hockey_stick(epsilon, p, q, h), log_beta_hockey_stick(epsilon, q, p, h))

@@ -1,0 +1,170 @@
+"""Algorithm 2: a transition matrix whose rows go through the Dirichlet mechanism independently, composed in parallel (A-Theorem 3).
+
+Adjacent databases differ in one record of one row, the other rows are independent and alike, so exactly delta_total(epsilon) =
+max_i delta_i(epsilon) at a common epsilon, and epsilon_total(delta) = max_i epsilon_i(delta). By A-Theorem 1 the pair is (max_i
+epsilon_i, max_i delta_i). Constant rows (one supported category) and withheld rows (released as the uniform law on their public
+support) say nothing of the data. Changing a record's row changes two totals and is not covered: see `PseudocountMechanism`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from dpjax._errors import invalid, require
+from dpjax.simplex import exact
+from dpjax.simplex._domain import check_k
+from dpjax.simplex._rounding import Claim, Real, check_delta, check_epsilon, delta_up, float64, plain
+from dpjax.simplex._shares import Shares, as_float, check_shares, is_traced
+from dpjax.simplex.dirichlet import dirichlet
+from dpjax.simplex.mechanism import Accounting
+from dpjax.simplex.report import NO_PAIR, RowReport, largest_k, row_report, theorem1_reasons, theorem1_values
+from dpjax.simplex.rows import PublicRows, some
+
+
+@jax.jit
+def row_concentrations(
+    P: Float[Array, "rows n"], k: Float[Array, " rows"], still: Bool[Array, " rows"], public: Float[Array, "rows n"]
+) -> Float[Array, "rows n"]:
+    """k_i P_i, and the public row itself where the row says nothing of the data; pure, unchecked."""
+    return jnp.where(still[:, None], public, k[:, None] * P)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class MatrixMechanism:
+    """P -> private P, row i a draw of Dirichlet(k_i P_i), with the joint guarantee of all rows.
+
+    rows: what is public. k: one number or one for each row (unused in constant and withheld rows). gamma: for A-Theorem 1,
+    likewise. withheld: rows that are replaced by the uniform law on their public support, which costs no privacy.
+    """
+
+    rows: PublicRows
+    k: np.ndarray | float
+    gamma: np.ndarray | float | None = None
+    withheld: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        shape = self.rows.n_records.shape
+        withheld = np.zeros(shape, bool) if self.withheld is None else np.broadcast_to(np.asarray(self.withheld, bool), shape)
+        object.__setattr__(self, "withheld", withheld)
+        k = np.where(self._still, 1.0, np.broadcast_to(float64(self.k, "k"), shape))
+        check_k(k)
+        object.__setattr__(self, "k", k)
+        if self.gamma is not None:
+            gamma = np.broadcast_to(float64(self.gamma, "gamma"), shape)
+            wrong = ~self._still & ~((gamma > 0) & (gamma < 1 / self.rows.n_categories))
+            require(
+                not wrong.any(), "gamma", self.gamma, f"rows {some(wrong)} want it between 0 and 1/n_i (A-Theorem 1, Assumption 2)"
+            )
+            object.__setattr__(self, "gamma", gamma)
+
+    @classmethod
+    def calibrate(
+        cls,
+        *,
+        rows: PublicRows,
+        epsilon: float,
+        delta: float,
+        accounting: Accounting = "exact",
+        gamma: Real | None = None,
+        unreachable: Literal["raise", "withhold"] = "raise",
+    ) -> MatrixMechanism:
+        """The mechanism in which every row has the largest k that meets the joint (epsilon, delta).
+
+        unreachable: where no k of a row meets the target, "raise" (ValueError with the rows) or "withhold" it. Whether a row can
+        is a matter of its public totals, support and floor alone.
+        """
+        check_epsilon(epsilon), check_delta(delta)
+        require(accounting in ("exact", "theorem1"), "accounting", accounting, 'it must be "exact" or "theorem1"')
+        require(unreachable in ("raise", "withhold"), "unreachable", unreachable, 'it must be "raise" or "withhold"')
+        k, best = largest_k(rows, epsilon, delta, accounting, gamma)
+        lost = ~rows.constant & ~(k > 0)
+        if lost.any() and unreachable == "raise":
+            which = f"rows {some(lost)} ({int(lost.sum())} of {lost.size})"
+            mend = f'{which} cannot meet it; `row_report` says why; unreachable="withhold" replaces them'
+            invalid("(epsilon, delta)", (float(epsilon), float(delta)), mend)
+        return cls(rows=rows, k=np.where(lost, 1.0, k), gamma=best, withheld=lost)
+
+    @property
+    def _still(self) -> np.ndarray:
+        """Rows that say nothing of the data: constant or withheld."""
+        return self.rows.constant | np.asarray(self.withheld)
+
+    @property
+    def epsilon(self) -> np.float64:
+        """max_i epsilon_i by A-Theorem 1; needs gamma and Assumptions 2-4 in every row that is drawn."""
+        return np.float64(np.max(self._theorem1()[0], initial=0.0))
+
+    @property
+    def delta(self) -> np.float64:
+        """max_i delta_i by A-Theorem 1; needs gamma and Assumptions 2-4 in every row that is drawn."""
+        return np.float64(np.max(self._theorem1()[1], initial=0.0))
+
+    def exact_delta(self, epsilon: Real) -> Claim:
+        """max_i delta_i(epsilon), exactly, rounded up; scalar or array."""
+        k, eta, records, n = self._drawn()
+        values = delta_up(exact.log_delta_of(check_epsilon(epsilon)[..., None], k, eta, records, n))
+        return plain(np.max(values, axis=-1, initial=0.0))
+
+    def exact_epsilon(self, delta: Real) -> Claim:
+        """max_i epsilon_i(delta), exactly, rounded up; scalar or array."""
+        arrays = np.broadcast_arrays(check_delta(delta)[..., None], *self._drawn())
+        return plain(np.max(exact.epsilon_of(*arrays), axis=-1, initial=0.0))
+
+    def report(self, epsilon: float, delta: float) -> RowReport:
+        """Every row's public facts, its privacy as it is, and whether it could meet (epsilon, delta)."""
+        return row_report(self.rows, epsilon=epsilon, delta=delta, k=self.k, gamma=self.gamma, withheld=self.withheld)
+
+    def privatize(self, key: Array, P: Shares) -> Float[Array, "rows n"]:
+        """One private matrix, (rows, n); a P with a value is checked on the host against the public rows."""
+        return self.draws(key, P, 1)[0]
+
+    def draws(self, key: Array, P: Shares, n_draws: int, first: int = 0) -> Float[Array, "draws rows n"]:
+        """n_draws private matrices, (n_draws, rows, n): those numbered first, first + 1, ..., each fixed by the key and its number.
+
+        Each is a release: n of them cost n times, unless they only measure accuracy and stay secret.
+        """
+        shape = self.rows.support.shape
+        require(np.shape(P) == shape, "P", np.shape(P), f"its shape must be that of the support, {shape}")
+        if not is_traced(P):
+            self._check(np.asarray(P))
+        matrix = as_float(P)
+        k, public = (jnp.asarray(x, dtype=matrix.dtype) for x in (self.k, self._public_rows()))
+        still = jnp.asarray(self._still)
+        drawn = dirichlet(key, row_concentrations(matrix, k, still, public), n_draws, first)
+        return jnp.where(still[None, :, None], public[None], drawn)
+
+    def _public_rows(self) -> np.ndarray:
+        return self.rows.support / self.rows.n_categories[:, None]
+
+    def _check(self, P: np.ndarray) -> None:
+        drawn = ~self._still
+        outside = drawn & (np.where(self.rows.support, 0.0, P) != 0).any(axis=1)
+        require(not outside.any(), "P", some(outside), "these rows have positive entries outside the declared support")
+        if drawn.any():
+            check_shares(P[drawn], self.rows.eta[drawn], self.rows.n_categories[drawn], "P")
+
+    def _drawn(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        drawn = ~self._still
+        empty = drawn & ~self.rows.has_adjacent_pair
+        require(not empty.any(), "rows", some(empty), NO_PAIR)
+        return (
+            np.asarray(self.k)[drawn],
+            self.rows.eta[drawn],
+            self.rows.n_records[drawn],
+            self.rows.n_categories[drawn].astype(float),
+        )
+
+    def _theorem1(self) -> tuple[np.ndarray, np.ndarray]:
+        if self.gamma is None:
+            invalid("gamma", None, "A-Theorem 1 needs a gamma in (0, 1/n_i); exact_delta and exact_epsilon need none")
+        drawn = ~self._still
+        reasons = theorem1_reasons(self.rows, np.asarray(self.k), np.asarray(self.gamma))
+        broken = drawn & np.array([r != "" for r in reasons], dtype=bool)
+        require(not broken.any(), "rows", some(broken), f"in row {np.argmax(broken)}: {reasons[int(np.argmax(broken))]}")
+        return theorem1_values(self.rows, np.asarray(self.k), np.asarray(self.gamma), drawn)

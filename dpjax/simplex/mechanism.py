@@ -1,0 +1,151 @@
+"""The Dirichlet mechanism on one count vector: A-Definition 5 and Algorithm 1, with its privacy and its calibration.
+
+C, the shares of N records in n categories, every share at least eta, is released as one draw of Dirichlet(k C). k, eta, N, n (and
+gamma, a device of Theorem 1's proof) are public; adjacent databases differ in one record's category. The guarantee covers
+databases whose shares are all at least eta, and no others.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Literal
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from dpjax._errors import invalid, require
+from dpjax.simplex import _domain as domain
+from dpjax.simplex import exact, omega, renyi, theorem1
+from dpjax.simplex._rounding import Claim, Real, check_delta, check_epsilon
+from dpjax.simplex._shares import Shares, as_float, check_shares, is_traced
+from dpjax.simplex.dirichlet import dirichlet
+
+Accounting = Literal["exact", "theorem1"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DirichletMechanism:
+    """C -> Dirichlet(k C) for count vectors of n_records records with all n_categories shares at least eta.
+
+    gamma, in (0, 1/n), is needed for A-Theorem 1 (`epsilon`, `delta`) alone. All privacy figures are NumPy float64, in nats,
+    rounded to the safe side. ValueError names what is wrong.
+
+    >>> m = DirichletMechanism(k=20.6, eta=0.073, n_records=98, n_categories=5, gamma=4e-4)
+    >>> round(float(m.epsilon), 4), round(float(m.exact_epsilon(0.0026)), 4)
+    (2.2119, 0.6294)
+    """
+
+    k: float
+    eta: float
+    n_records: float
+    n_categories: float
+    gamma: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("k", "eta", "n_records", "n_categories"):
+            require(np.ndim(getattr(self, name)) == 0, name, getattr(self, name), "it must be one number")
+        n = domain.check_count(self.n_categories, "n_categories", 2)
+        domain.check_k(self.k)
+        border, records = domain.check_border(self.eta, n), domain.check_positive(self.n_records, "n_records")
+        domain.check_adjacent_pair(border, records, n)
+        if self.gamma is not None:
+            threshold = domain.check_positive(self.gamma, "gamma")
+            require(
+                bool(threshold < 1 / n), "gamma", self.gamma, f"take it below 1/n = {float(1 / n):.6g} (A-Theorem 1, Assumption 2)"
+            )
+
+    @classmethod
+    def calibrate(
+        cls,
+        *,
+        epsilon: float,
+        delta: float,
+        eta: float,
+        n_records: float,
+        n_categories: float,
+        accounting: Accounting = "exact",
+        gamma: float | None = None,
+    ) -> DirichletMechanism:
+        """The mechanism with the largest k that is (epsilon, delta)-private by the accounting named.
+
+        "exact": Theorem 6, any k > 0. "theorem1": A-Theorem 1 with its assumptions, at the given gamma or (None) at the best one.
+        ValueError where no k meets the target; the message holds what can be reached.
+        """
+        check_epsilon(epsilon), check_delta(delta)
+        if accounting == "exact":
+            k = exact.calibrate_exact(epsilon=epsilon, delta=delta, eta=eta, n_records=n_records, n_categories=n_categories)
+            if not k > 0:
+                _unreachable(epsilon, delta, eta, n_records, n_categories)
+            return cls(k=float(k), eta=eta, n_records=n_records, n_categories=n_categories, gamma=gamma)
+        require(accounting == "theorem1", "accounting", accounting, 'it must be "exact" or "theorem1"')
+        k, best = theorem1.calibrate_theorem1(
+            epsilon=epsilon, delta=delta, eta=eta, n_records=n_records, n_categories=n_categories, gamma=gamma
+        )
+        if not k > 0:
+            theorem1.unreachable(epsilon, delta, eta, n_records, int(n_categories), gamma)
+        return cls(k=float(k), eta=eta, n_records=n_records, n_categories=n_categories, gamma=float(best))
+
+    @property
+    def epsilon(self) -> Claim:
+        """A-Theorem 1's epsilon: equation (6) as printed for n >= 3, corrected for n = 2. Needs gamma and Assumptions 2-4."""
+        return theorem1.theorem1_epsilon(self.k, self.eta, self.n_records, self.n_categories, self._gamma("epsilon"))
+
+    @property
+    def tight_epsilon(self) -> Claim:
+        """A-Theorem 1's epsilon with s = 1 - (n-2) eta: valid for every n, smaller than `epsilon` above n = 3."""
+        gamma = self._gamma("tight_epsilon")
+        return theorem1.theorem1_epsilon(self.k, self.eta, self.n_records, self.n_categories, gamma, "corrected")
+
+    @property
+    def delta(self) -> Any:
+        """A-Theorem 1's delta, P(some share < gamma) at the worst count vector. Needs gamma and Assumptions 2-4."""
+        return self.omega().delta
+
+    def omega(self) -> omega.OmegaDelta:
+        """A-Theorem 1's delta with the way it was found and its sandwich."""
+        gamma = self._gamma("delta")
+        theorem1.check_theorem1(self.k, self.eta, self.n_categories, gamma)
+        return omega.omega_delta(self.k, self.eta, self.n_categories, gamma)
+
+    def exact_delta(self, epsilon: Real) -> Claim:
+        """The exact delta at epsilon >= 0 (scalar or array): Theorem 6."""
+        return exact.exact_delta(epsilon, **self._public())
+
+    def exact_epsilon(self, delta: Real) -> Claim:
+        """The exact epsilon at delta in (0, 1) (scalar or array): Theorem 6."""
+        return exact.exact_epsilon(delta, **self._public())
+
+    def renyi(self, alpha: Real) -> Claim:
+        """The Rényi epsilon of order alpha > 1, for several releases (they add); +inf from alpha = 1 + N eta on."""
+        return renyi.renyi_divergence(alpha, **self._public())
+
+    def privatize(self, key: Array, C: Shares) -> Float[Array, "*batch n"]:
+        """One private vector for each count vector C, (*batch, n): sums to one, n_categories positive shares, all at least eta.
+
+        Zero shares beyond n_categories are structural (outside the public support) and stay exactly zero. A C with a value is
+        checked on the host; a traced one is taken as it is. Every vector drawn is a release of its own.
+        """
+        if not is_traced(C):
+            check_shares(C, np.asarray(self.eta), np.asarray(self.n_categories))
+        shares = as_float(C)
+        return dirichlet(key, jnp.asarray(self.k, dtype=shares.dtype) * shares, 1)[0]
+
+    def _public(self) -> dict[str, Any]:
+        return {"k": self.k, "eta": self.eta, "n_records": self.n_records, "n_categories": self.n_categories}
+
+    def _gamma(self, asked: str) -> float:
+        if self.gamma is None:
+            mend = f"A-Theorem 1's {asked} needs a gamma in (0, 1/n); exact_delta and exact_epsilon need none"
+            invalid("gamma", None, mend)
+        return self.gamma
+
+
+def _unreachable(epsilon: float, delta: float, eta: float, n_records: float, n_categories: float) -> None:
+    floor = exact.delta_floor(epsilon, eta=eta, n_records=n_records, n_categories=n_categories)
+    least = exact.epsilon_floor(delta, eta=eta, n_records=n_records, n_categories=n_categories)
+    mend = (
+        f"with N eta = {n_records * eta:.4g} no k reaches it: delta stays above {floor:.4g} at epsilon = {epsilon:g},"
+        f" and epsilon above {least:.4g} at delta = {delta:g}; more records in the smallest cell (a larger N eta) are needed"
+    )
+    invalid("(epsilon, delta)", (float(epsilon), float(delta)), mend)
