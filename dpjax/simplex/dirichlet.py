@@ -1,7 +1,7 @@
 """Dirichlet draws, in log space until the end.
 
-If g_j ~ Gamma(alpha_j, 1) are independent, p = g / sum(g) ~ Dirichlet(alpha). With log g_j = log d_j + y_j (`gamma`), top = max_j y_j,
-w_j = d_j / sum(d):
+If g_j ~ Gamma(alpha_j, 1) are independent, p = g / sum(g) ~ Dirichlet(alpha). With log g_j = log d_j + y_j (`gamma`),
+top = max_j y_j and w_j = d_j / sum(d):
 
     p_j = w_j e^(y_j - top) / sum_l w_l e^(y_l - top).
 
@@ -36,7 +36,7 @@ def _normalised_parts(
 def log_dirichlet_kernel(
     key: Key[Array, ""], alpha: Float[Array, "*batch n"], n_draws: int, first: UInt32[Array, ""]
 ) -> Float[Array, "draws *batch n"]:
-    """`log_dirichlet` without its checks, for use under a trace."""
+    """`log_dirichlet` without its checks."""
     log_w, y = _normalised_parts(key, alpha, n_draws, first)
     log_p = log_w[None] + y
     return log_p - jnp.log(jnp.sum(jnp.exp(log_p), axis=-1, keepdims=True))
@@ -46,13 +46,13 @@ def log_dirichlet_kernel(
 def dirichlet_kernel(
     key: Key[Array, ""], alpha: Float[Array, "*batch n"], n_draws: int, first: UInt32[Array, ""]
 ) -> Float[Array, "draws *batch n"]:
-    """`dirichlet` without its checks, for use under a trace."""
+    """`dirichlet` without its checks."""
     log_w, y = _normalised_parts(key, alpha, n_draws, first)
     p = jnp.exp(log_w)[None] * jnp.exp(y)
     return p / jnp.sum(p, axis=-1, keepdims=True)
 
 
-def _checked(alpha: ArrayLike, n_draws: int, first: ArrayLike) -> tuple[Float[Array, "*batch n"], UInt32[Array, ""]]:
+def _checked(alpha: ArrayLike, n_draws: int, first: int | Array) -> tuple[Float[Array, "*batch n"], UInt32[Array, ""]]:
     alpha, start = check_draws(alpha, n_draws, first)
     require(alpha.ndim >= 1, "alpha", alpha, "give a vector of concentrations, or a stack of them")
     if not isinstance(alpha, jax.core.Tracer):
@@ -61,7 +61,7 @@ def _checked(alpha: ArrayLike, n_draws: int, first: ArrayLike) -> tuple[Float[Ar
     return alpha, start
 
 
-def log_dirichlet(key: Key[Array, ""], alpha: ArrayLike, n_draws: int, first: ArrayLike = 0) -> Float[Array, "draws *batch n"]:
+def log_dirichlet(key: Key[Array, ""], alpha: ArrayLike, n_draws: int, first: int | Array = 0) -> Float[Array, "draws *batch n"]:
     """Logarithms of Dirichlet(alpha) draws, shape (n_draws, *batch, n) for alpha of shape (*batch, n), in the dtype of alpha.
 
     alpha: float32 or float64, finite, >= 0, one positive entry a row at least; a zero entry is a structural zero, log p = -inf. The
@@ -77,7 +77,7 @@ def log_dirichlet(key: Key[Array, ""], alpha: ArrayLike, n_draws: int, first: Ar
     return log_dirichlet_kernel(key, checked, n_draws, start)
 
 
-def dirichlet(key: Key[Array, ""], alpha: ArrayLike, n_draws: int, first: ArrayLike = 0) -> Float[Array, "draws *batch n"]:
+def dirichlet(key: Key[Array, ""], alpha: ArrayLike, n_draws: int, first: int | Array = 0) -> Float[Array, "draws *batch n"]:
     """Dirichlet(alpha) draws, as `log_dirichlet` but on the simplex: zero for a structural zero and where the type underflows.
 
     The same key gives the draws of `log_dirichlet`, to rounding.

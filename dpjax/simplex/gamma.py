@@ -29,6 +29,7 @@ from jaxtyping import Array, ArrayLike, Float, Key, UInt32
 
 from dpjax._errors import require
 from dpjax.simplex.gamma_bits import WORD_BITS, exponential, lane_words, open_unit, standard_normal
+from dpjax.simplex.gamma_derivative import log_gamma_derivative
 from dpjax.simplex.gamma_redraw import GROUP, redraw_rejected
 
 _ROW_LANES = 512  # a row of lanes is at least this wide, so that the inner loop is long for five categories too
@@ -36,7 +37,7 @@ _BOOST_BLOCK = 255  # the block of bits of the exponential for alpha < 1
 
 
 class _Rows(NamedTuple):
-    """Lanes in rows of `samples` whole samples, padded to a multiple of 32 lanes; the tables give each lane's sample and component."""
+    """Rows of `samples` whole samples each, padded to a multiple of 32 lanes; the tables give a lane's sample and component."""
 
     rows: int
     samples: int
@@ -103,7 +104,7 @@ def _shifted(alpha: Float[Array, "*lanes"]) -> Float[Array, "*lanes"]:
     return jnp.where(alpha < 1, alpha + 2 / 3, alpha - 1 / 3)
 
 
-def _whole_rows(lanes: _Lanes, shape: tuple[int, int]) -> tuple[UInt32[Array, "rows width"], UInt32[Array, "rows width"]]:
+def _whole_rows(lanes: _Lanes, shape: tuple[int, ...]) -> tuple[UInt32[Array, "rows width"], UInt32[Array, "rows width"]]:
     """(sample, component) of every lane."""
     row = lax.broadcasted_iota(jnp.uint32, shape, 0)
     return row * jnp.uint32(lanes.stride) + jnp.broadcast_to(lanes.sample, shape), jnp.broadcast_to(lanes.component, shape)
@@ -119,10 +120,9 @@ def _boost(key_words: UInt32[Array, 2], lanes: _Lanes, deviation: Float[Array, "
 
 
 @functools.partial(jax.jit, static_argnames="n_draws")
-def gamma_parts(
+def _gamma_parts(
     key: Key[Array, ""], alpha: Float[Array, " components"], n_draws: int, first: UInt32[Array, ""]
 ) -> tuple[Float[Array, " components"], Float[Array, "draws components"]]:
-    """(log d, log(draw) - log d) of the draws first, ..., first + n_draws - 1 of Gamma(alpha, 1); the pure kernel checks nothing."""
     key_words = jax.random.key_data(key)
     plan = _rows(n_draws, alpha.shape[0])
     shape = (plan.rows, plan.real.shape[0])
@@ -143,7 +143,28 @@ def gamma_parts(
     return jnp.log(_shifted(alpha)), deviation
 
 
-def check_draws(alpha: ArrayLike, n_draws: int, first: ArrayLike) -> tuple[Float[Array, ...], UInt32[Array, ""]]:
+@functools.partial(jax.custom_jvp, nondiff_argnums=(2,))
+def gamma_parts(
+    key: Key[Array, ""], alpha: Float[Array, " components"], n_draws: int, first: UInt32[Array, ""]
+) -> tuple[Float[Array, " components"], Float[Array, "draws components"]]:
+    """(log d, log(draw) - log d) of the draws first, ..., first + n_draws - 1 of Gamma(alpha, 1); the kernel checks nothing.
+
+    Differentiable once in alpha, at a fixed quantile level (`gamma_derivative`).
+    """
+    return _gamma_parts(key, alpha, n_draws, first)
+
+
+@gamma_parts.defjvp
+def _gamma_parts_jvp(n_draws: int, primals: tuple, tangents: tuple) -> tuple:
+    key, alpha, first = primals
+    log_d, deviation = _gamma_parts(key, alpha, n_draws, first)
+    shape = deviation.shape
+    whole = log_gamma_derivative(jnp.broadcast_to(alpha, shape), jnp.broadcast_to(log_d, shape), deviation)
+    of_log_d = 1 / _shifted(alpha)
+    return (log_d, deviation), (of_log_d * tangents[1], (whole - of_log_d[None]) * tangents[1][None])
+
+
+def check_draws(alpha: ArrayLike, n_draws: int, first: int | Array) -> tuple[Float[Array, ...], UInt32[Array, ""]]:
     """(alpha as an array, first as a counter word), or ValueError; a traced alpha or first is taken as it is."""
     alpha = jnp.asarray(alpha)
     require(alpha.dtype in (jnp.float32, jnp.float64), "alpha", alpha.dtype, "give float32 or float64")
@@ -163,13 +184,14 @@ def check_draws(alpha: ArrayLike, n_draws: int, first: ArrayLike) -> tuple[Float
     return alpha, jnp.asarray(first, jnp.uint32)
 
 
-def log_gamma_draws(key: Key[Array, ""], alpha: ArrayLike, n_draws: int, first: ArrayLike = 0) -> Float[Array, ...]:
+def log_gamma_draws(key: Key[Array, ""], alpha: ArrayLike, n_draws: int, first: int | Array = 0) -> Float[Array, ...]:
     """Logarithms of independent Gamma(alpha, 1) draws, shape (n_draws, *alpha.shape), in the dtype of alpha.
 
     alpha: float32 or float64, any shape, finite and >= 0; alpha = 0 gives -inf. The draws are those numbered first, ...,
-    first + n_draws - 1: draw i of a component depends on the key, i, the component's place in alpha (flattened) and its shape alone,
-    so `n_draws` only says how many there are, and a block may start anywhere. `n_draws` is static; the rest may be traced.
+    first + n_draws - 1: draw i of a component depends on the key, i, the component's place in alpha (flattened) and its shape
+    alone, so `n_draws` only says how many there are, and a block may start anywhere. `n_draws` is static; the rest may be traced.
     ValueError: a negative or non-finite shape, another dtype, no draw asked for, a sample number from 2^32 up.
+    A float32 shape below 2e-37 may give -inf too. Differentiable once in alpha, pathwise; at a structural zero the derivative is 0.
     Source: Marsaglia and Tsang (2000), in the form of the module's docstring.
 
     >>> import jax, jax.numpy as jnp

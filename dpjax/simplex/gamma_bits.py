@@ -56,10 +56,8 @@ def open_unit(high: UInt32[Array, "*lanes"], low: UInt32[Array, "*lanes"] | None
 
 
 def exponential(high: UInt32[Array, "*lanes"], low: UInt32[Array, "*lanes"], dtype: DTypeLike) -> Float[Array, "*lanes"]:
-    """Exp(1) from 64 bits: -log U, through log1p of the other end where U > 1/2; relative precision at both ends, up to 45."""
-    near_zero = open_unit(high, low, dtype)
-    near_one = open_unit(~high, ~low, dtype)
-    return jnp.where(high < jnp.uint32(2**31), -jnp.log(near_zero), -jnp.log1p(-near_one))
+    """Exp(1) from 64 bits, -log U: up to 45, to the absolute precision of `dtype` near 0."""
+    return -jnp.log(open_unit(high, low, dtype))
 
 
 def standard_normal(high: UInt32[Array, "*lanes"], low: UInt32[Array, "*lanes"] | None, dtype: DTypeLike) -> Float[Array, "*lanes"]:

@@ -1,4 +1,4 @@
-"""The Dirichlet sampler's contract: shapes, the simplex, structural zeros, numbering, bad input. Its law is in tests/statistical."""
+"""The Dirichlet sampler's contract: the simplex, structural zeros, numbering, bad input. Its law is in tests/statistical."""
 
 import jax
 import jax.numpy as jnp

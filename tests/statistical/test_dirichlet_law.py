@@ -37,7 +37,7 @@ def log_beta_cdf(log_x, a, b):
 def marginal_p_values(log_p, alpha):
     """Kolmogorov-Smirnov on every category.
 
-    A floating log p cannot tell 1 - p = 1e-20 from 0, so that all draws near p = 1 share a few values: a draw above `NEAR_ONE` is known
+    A floating log p cannot tell 1 - p = 1e-20 from 0, so that draws near p = 1 share a few values: a draw above `NEAR_ONE` is known
     as such and no more, and its place in (F(NEAR_ONE), 1) is drawn at random, which keeps the law of the statistic exact.
     """
     log_p, generator = np.asarray(log_p, np.float64), np.random.default_rng(0)

@@ -103,7 +103,8 @@ def test_tails(four_million, j, tail):
     """Counts beyond the quantiles of both tails; twice the mass is rejected where 400 or more are expected."""
     shapes, result = four_million
     alpha, x = shapes[j].astype(np.float32).astype(np.float64), result[:, j]
-    lower = (np.log(tail) + scipy.special.gammaln(alpha + 1)) / alpha if alpha < 0.1 else np.log(scipy.special.gammaincinv(alpha, tail))
+    first_term = (np.log(tail) + scipy.special.gammaln(alpha + 1)) / alpha
+    lower = first_term if alpha < 0.1 else np.log(scipy.special.gammaincinv(alpha, tail))
     upper = np.log(scipy.special.gammainccinv(alpha, tail))
     for count in (int(np.sum(x < lower)), int(np.sum(x > upper))):
         assert scipy.stats.binomtest(count, len(x), tail).pvalue > THRESHOLD
