@@ -1,0 +1,207 @@
+"""Gamma draws in log space: Marsaglia and Tsang's method, exact in law, one fused pass over all lanes.
+
+For alpha >= 1 put d = alpha - 1/3, c = 1/sqrt(9 d), x ~ N(0, 1), t = c x, v = (1 + t)^3, U uniform. Then d v has the law
+Gamma(alpha, 1) given acceptance, t > -1 and
+
+    log U <= x^2/2 + d - d v + d log v = 3 d R(t),   R(t) = log(1 + t) - t + t^2/2 - t^3/3
+
+(Marsaglia and Tsang, "A simple method for generating gamma variables", ACM TOMS 26, 2000). The second form, ours, has no
+cancellation for large d, where t is of order d^(-1/2): below |t| = 0.1 the series of R, which starts with -t^4/4, is used. The draw
+is log d + 3 log(1 + t): for alpha up to 1e9 the float32 deviation 3 log1p(t) keeps its relative precision, and `gamma_parts` hands
+it back apart from log d. For alpha < 1, log Gamma(alpha) = log Gamma(alpha + 1) - E / alpha with E ~ Exp(1), in log space, where
+nothing underflows. At alpha = 0 the draw is exactly -inf: a structural zero.
+
+A proposal is accepted with probability 0.95 at alpha = 1, more above; the rejected lanes are drawn again by `gamma_redraw`.
+Sample i of component j depends on the key, i, j and alpha_j alone (`gamma_bits`).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, ArrayLike, Float, Key, UInt32
+
+from dpjax._errors import require
+from dpjax.simplex.gamma_bits import WORD_BITS, exponential, lane_words, open_unit, standard_normal
+from dpjax.simplex.gamma_derivative import log_gamma_derivative
+from dpjax.simplex.gamma_redraw import GROUP, redraw_rejected
+
+_ROW_LANES = 512  # a row of lanes is at least this wide, so that the inner loop is long for five categories too
+_BOOST_BLOCK = 255  # the block of bits of the exponential for alpha < 1
+
+
+class _Rows(NamedTuple):
+    """Rows of `samples` whole samples each, padded to a multiple of 32 lanes; the tables give a lane's sample and component."""
+
+    rows: int
+    samples: int
+    sample: np.ndarray
+    component: np.ndarray
+    real: np.ndarray
+
+
+def _rows(n_draws: int, n_components: int) -> _Rows:
+    step = GROUP // math.gcd(n_components, GROUP)  # the fewest samples that need no padding
+    samples = step * -(-_ROW_LANES // (step * n_components)) if n_components < _ROW_LANES else 1
+    if n_draws < 8 * samples:
+        samples = max(n_draws, 1)
+    width = samples * n_components
+    lane = np.arange(-(-width // GROUP) * GROUP)
+    real = lane < width
+    sample, component = (np.where(real, part, 0).astype(np.uint32) for part in np.divmod(lane, n_components))
+    return _Rows(-(-n_draws // samples), samples, sample, component, real)
+
+
+def _propose(
+    key_words: UInt32[Array, 2],
+    sample: UInt32[Array, "*lanes"],
+    component: UInt32[Array, "*lanes"],
+    attempt: UInt32[Array, "*lanes"],
+    d: Float[Array, "*lanes"],
+) -> Float[Array, "*lanes"]:
+    """One proposal a lane: the deviation log(draw) - log d, or +inf where it is rejected (a NaN is not: no loop waits for it)."""
+    if d.dtype == jnp.float32:
+        high, low = lane_words(key_words, sample, component, attempt)
+        x, log_u = standard_normal(high, None, d.dtype), jnp.log(open_unit(low, None, d.dtype))
+    else:
+        x = standard_normal(*lane_words(key_words, sample, component, attempt * jnp.uint32(2)), d.dtype)
+        block = attempt * jnp.uint32(2) + jnp.uint32(1)
+        log_u = jnp.log(open_unit(*lane_words(key_words, sample, component, block), d.dtype))
+    t = x * lax.rsqrt(9 * d)
+    inside = ~(t <= -1)
+    deviation = jnp.log1p(jnp.where(inside, t, 0))
+    accepted = inside & ~(log_u > 3 * d * _log_ratio(t, deviation))
+    return jnp.where(accepted, 3 * deviation, jnp.inf)
+
+
+def _log_ratio(t: Float[Array, "*lanes"], log1p_t: Float[Array, "*lanes"]) -> Float[Array, "*lanes"]:
+    """R(t) = log(1 + t) - t + t^2/2 - t^3/3, by its series for |t| < 0.1."""
+    square = t * t
+    terms = 8 if t.dtype == jnp.float32 else 18
+    series = jnp.zeros_like(t)
+    for n in range(terms + 3, 3, -1):
+        series = 1 / n - t * series
+    return jnp.where(jnp.abs(t) < 0.1, -square * square * series, log1p_t - t + square * (0.5 - t * (1 / 3)))
+
+
+class _Lanes(NamedTuple):
+    """What every lane of every row reads: row r holds the samples first + r * stride + sample."""
+
+    stride: int
+    sample: UInt32[Array, " width"]
+    component: UInt32[Array, " width"]
+    alpha: Float[Array, " width"]
+
+
+def _shifted(alpha: Float[Array, "*lanes"]) -> Float[Array, "*lanes"]:
+    """d: of alpha, or of alpha + 1 where alpha < 1."""
+    return jnp.where(alpha < 1, alpha + 2 / 3, alpha - 1 / 3)
+
+
+def _whole_rows(lanes: _Lanes, shape: tuple[int, ...]) -> tuple[UInt32[Array, "rows width"], UInt32[Array, "rows width"]]:
+    """(sample, component) of every lane."""
+    row = lax.broadcasted_iota(jnp.uint32, shape, 0)
+    return row * jnp.uint32(lanes.stride) + jnp.broadcast_to(lanes.sample, shape), jnp.broadcast_to(lanes.component, shape)
+
+
+def _boost(key_words: UInt32[Array, 2], lanes: _Lanes, deviation: Float[Array, "rows width"]) -> Float[Array, "rows width"]:
+    """Less E / alpha where alpha < 1; -inf where alpha = 0."""
+    shape = deviation.shape
+    block = jnp.full(shape, _BOOST_BLOCK, jnp.uint32)
+    draw = exponential(*lane_words(key_words, *_whole_rows(lanes, shape), block), deviation.dtype)
+    rate = jnp.broadcast_to(jnp.where(lanes.alpha < 1, 1 / lanes.alpha, 0), shape)
+    return jnp.where(jnp.isposinf(rate), -jnp.inf, deviation - draw * rate)
+
+
+@functools.partial(jax.jit, static_argnames="n_draws")
+def _gamma_parts(
+    key: Key[Array, ""], alpha: Float[Array, " components"], n_draws: int, first: UInt32[Array, ""]
+) -> tuple[Float[Array, " components"], Float[Array, "draws components"]]:
+    key_words = jax.random.key_data(key)
+    plan = _rows(n_draws, alpha.shape[0])
+    shape = (plan.rows, plan.real.shape[0])
+    lanes = _Lanes(plan.samples, first + plan.sample, jnp.asarray(plan.component), alpha[plan.component])
+    d = _shifted(lanes.alpha)
+
+    def redraw(
+        row: UInt32[Array, " groups"], lane: UInt32[Array, " groups"], attempt: UInt32[Array, " groups"]
+    ) -> Float[Array, ...]:
+        sample = row * jnp.uint32(lanes.stride) + lanes.sample[lane]
+        return _propose(key_words, sample, lanes.component[lane], attempt, d[lane])
+
+    deviation = _propose(key_words, *_whole_rows(lanes, shape), jnp.zeros(shape, jnp.uint32), jnp.broadcast_to(d, shape))
+    deviation = jnp.where(jnp.broadcast_to(plan.real, shape), deviation, 0)  # padding misses nothing
+    deviation = redraw_rejected(deviation, redraw)
+    deviation = lax.cond(jnp.any(alpha < 1), functools.partial(_boost, key_words, lanes), lambda same: same, deviation)
+    deviation = deviation[:, : plan.samples * alpha.shape[0]].reshape(-1, alpha.shape[0])[:n_draws]
+    return jnp.log(_shifted(alpha)), deviation
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(2,))
+def gamma_parts(
+    key: Key[Array, ""], alpha: Float[Array, " components"], n_draws: int, first: UInt32[Array, ""]
+) -> tuple[Float[Array, " components"], Float[Array, "draws components"]]:
+    """(log d, log(draw) - log d) of the draws first, ..., first + n_draws - 1 of Gamma(alpha, 1); the kernel checks nothing.
+
+    Differentiable once in alpha, at a fixed quantile level (`gamma_derivative`).
+    """
+    return _gamma_parts(key, alpha, n_draws, first)
+
+
+@gamma_parts.defjvp
+def _gamma_parts_jvp(n_draws: int, primals: tuple, tangents: tuple) -> tuple:
+    key, alpha, first = primals
+    log_d, deviation = _gamma_parts(key, alpha, n_draws, first)
+    shape = deviation.shape
+    whole = log_gamma_derivative(jnp.broadcast_to(alpha, shape), jnp.broadcast_to(log_d, shape), deviation)
+    of_log_d = 1 / _shifted(alpha)
+    return (log_d, deviation), (of_log_d * tangents[1], (whole - of_log_d[None]) * tangents[1][None])
+
+
+def check_draws(alpha: ArrayLike, n_draws: int, first: int | Array) -> tuple[Float[Array, ...], UInt32[Array, ""]]:
+    """(alpha as an array, first as a counter word), or ValueError; a traced alpha or first is taken as it is."""
+    alpha = jnp.asarray(alpha)
+    require(alpha.dtype in (jnp.float32, jnp.float64), "alpha", alpha.dtype, "give float32 or float64")
+    require(0 < alpha.size < 2**WORD_BITS, "alpha.size", alpha.size, "give from 1 to 2^24 - 1 shapes")
+    if not isinstance(alpha, jax.core.Tracer):
+        host = np.asarray(alpha)
+        require(bool(np.all(np.isfinite(host) & (host >= 0))), "alpha", host, "every shape must be finite and not negative")
+    require(n_draws >= 1, "n_draws", n_draws, "ask for at least one draw")
+    require(
+        n_draws * alpha.size < 2**30,
+        "n_draws * alpha.size",
+        n_draws * alpha.size,
+        "take fewer than 2^30 numbers at once, in blocks",
+    )
+    if not isinstance(first, jax.core.Tracer):
+        require(0 <= int(first) <= 2**32 - n_draws, "first", first, "samples are numbered from 0 to 2^32 - 1")
+    return alpha, jnp.asarray(first, jnp.uint32)
+
+
+def log_gamma_draws(key: Key[Array, ""], alpha: ArrayLike, n_draws: int, first: int | Array = 0) -> Float[Array, ...]:
+    """Logarithms of independent Gamma(alpha, 1) draws, shape (n_draws, *alpha.shape), in the dtype of alpha.
+
+    alpha: float32 or float64, any shape, finite and >= 0; alpha = 0 gives -inf. The draws are those numbered first, ...,
+    first + n_draws - 1: draw i of a component depends on the key, i, the component's place in alpha (flattened) and its shape
+    alone, so `n_draws` only says how many there are, and a block may start anywhere. `n_draws` is static; the rest may be traced.
+    ValueError: a negative or non-finite shape, another dtype, no draw asked for, a sample number from 2^32 up.
+    A float32 shape below 2e-37 may give -inf too. Differentiable once in alpha, pathwise; at a structural zero the derivative is 0.
+    Source: Marsaglia and Tsang (2000), in the form of the module's docstring.
+
+    >>> import jax, jax.numpy as jnp
+    >>> draws = log_gamma_draws(jax.random.key(0), jnp.array([0.01, 1.0, 1e5]), 4)
+    >>> draws.shape
+    (4, 3)
+    >>> later = log_gamma_draws(jax.random.key(0), jnp.array([0.01, 1.0, 1e5]), 2, first=2)
+    >>> bool(jnp.all(later == draws[2:]))
+    True
+    """
+    alpha, start = check_draws(alpha, n_draws, first)
+    log_d, deviation = gamma_parts(key, alpha.reshape(-1), n_draws, start)
+    return (log_d[None] + deviation).reshape(n_draws, *alpha.shape)
