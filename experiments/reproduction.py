@@ -109,7 +109,9 @@ def taxi_rows(results: xr.Dataset) -> list[Row]:
     ours = "; ".join(
         f"({float(c['theorem1_epsilon']):.2f}, {float(c['at_delta']):.2g}) at {float(c['k_factor']):.1f} k_min" for c in cells
     )
-    errors = "; ".join(f"{float(c['tv_mean']):.5f} ± {float(c['tv_sem']):.5f} at epsilon {float(c['theorem1_epsilon']):.2f}" for c in cells)
+    errors = "; ".join(
+        f"{float(c['tv_mean']):.5f} ± {float(c['tv_sem']):.5f} at epsilon {float(c['theorem1_epsilon']):.2f}" for c in cells
+    )
     return [
         Row(
             id="A6",

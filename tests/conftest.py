@@ -6,7 +6,7 @@ import pathlib
 import jaxtyping
 import pytest
 
-_HOOK = jaxtyping.install_import_hook("dpjax", "beartype.beartype")
+_HOOK = jaxtyping.install_import_hook("dpjax", "pep484.check")
 
 import jax  # noqa: E402
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import pathlib
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -20,7 +19,12 @@ def plot(
 
 
 def draw(directory: pathlib.Path) -> None:
-    """Draw the results in `directory` and print the path of each figure."""
-    room: Any = importlib.import_module("dpjax.plot")
-    for path in room.draw(directory):
+    """Draw the results in `directory` into its folder `figures`, and print the path of each figure."""
+    from dpjax import plot as room
+    from dpjax import sweep
+
+    written = room.draw(sweep.open(directory), directory / "figures", room.read_outlines(directory / "outlines.json"))
+    for path in written:
         print(path)
+    if not written:
+        print(f"{directory}: no figure is known for these results; results.nc holds the numbers")

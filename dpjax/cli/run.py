@@ -40,9 +40,11 @@ def run(
         print(sweep.cost(plan))
         return DONE
     outcome = sweep.run(plan, about=about(dataset))
+    store_outlines(dataset, outcome.directory)
     print(f"{outcome.directory}: {outcome.done} cells done, {outcome.failed} failed")
     if outcome.results is not None:
         print(outcome.results)
+        say(outcome.directory)
         if not no_plot:
             draw(outcome.directory)
     return FAILED if outcome.failed else DONE
@@ -64,7 +66,11 @@ def fingerprint(dataset: Any) -> str:
 
     if dataset is None:
         return ""
-    return sweep.fingerprint(counts=dataset.counts, matrix=dataset.matrix, labels=[str(label) for label in dataset.labels])
+    counts = dataset.counts
+    if counts is not None and not hasattr(counts, "__array__"):  # a sparse matrix: its entries in row order
+        entries = counts.tocoo()
+        counts = [entries.row.tolist(), entries.col.tolist(), entries.data.tolist()]
+    return sweep.fingerprint(counts=counts, matrix=dataset.matrix, labels=[str(label) for label in dataset.labels])
 
 
 def about(dataset: Any) -> Mapping[str, Any]:
@@ -72,3 +78,24 @@ def about(dataset: Any) -> Mapping[str, Any]:
     if dataset is None:
         return {}
     return {"name": dataset.name, "source": dataset.source, "synthetic": dataset.synthetic, "report": dataset.report.summary()}
+
+
+def store_outlines(dataset: Any, directory: pathlib.Path) -> None:
+    """Keep the states' outlines beside the results, so that their maps can be drawn again from the folder alone."""
+    from dpjax.sweep import atomic
+
+    if dataset is not None and dataset.outlines is not None:
+        atomic.write_json(directory / "outlines.json", [[ring.tolist() for ring in rings] for rings in dataset.outlines])
+
+
+def say(directory: pathlib.Path) -> None:
+    """Print what the stored results have to say in words: which rows of a matrix can be made private, and at what epsilon."""
+    from dpjax import sweep
+    from dpjax.plot import describe_rows
+    from dpjax.sweep import atomic
+
+    results = sweep.open(directory)
+    if "row_least_exact" in results:
+        words = describe_rows(results)
+        print(f"\n{words}\n")
+        atomic.write(directory / "rows.md", lambda path: path.write_text(words + "\n", encoding="utf-8"))

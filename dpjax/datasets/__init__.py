@@ -17,8 +17,8 @@ from dpjax.datasets.grades import grades, read_grades
 from dpjax.datasets.matrices import read_count_matrix
 from dpjax.datasets.outlines import attach_outlines, attach_points, read_points, read_zone_outlines
 from dpjax.datasets.pairs import read_od_counts, read_pairs, read_sequences
-from dpjax.datasets.ratings import read_probability_matrix
 from dpjax.datasets.preparation import drop_rare, keep_largest_class
+from dpjax.datasets.ratings import read_probability_matrix
 from dpjax.datasets.registry import SOURCES, load
 from dpjax.datasets.roads import read_road_turns
 from dpjax.datasets.synthetic_campus import campus_roads

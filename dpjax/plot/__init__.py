@@ -5,16 +5,18 @@ from __future__ import annotations
 import pathlib
 from typing import TYPE_CHECKING
 
-from dpjax.plot import maps, matrix, style, vector
+from dpjax.plot import maps, matrix, rows, style, vector
+from dpjax.plot.maps import read_outlines
+from dpjax.plot.rows import describe as describe_rows
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["draw"]
+__all__ = ["describe_rows", "draw", "read_outlines"]
 
 
-def draw(results: xr.Dataset, directory: str | pathlib.Path) -> list[pathlib.Path]:
-    """Draw every figure that is known for these results into `directory`, as PNG and PDF.
+def draw(results: xr.Dataset, directory: str | pathlib.Path, outlines: maps.Outlines | None = None) -> list[pathlib.Path]:
+    """Draw every figure that is known for these results into `directory`, as PNG and PDF; with a map where `outlines` are given.
 
     `results` is what `dpjax.sweep.open` returns; its attribute `workload` says which figures it holds. Returns the paths written;
     an empty list means that no figure is known for the workload or for its axes.
@@ -24,8 +26,10 @@ def draw(results: xr.Dataset, directory: str | pathlib.Path) -> list[pathlib.Pat
     drawn = []
     if results.attrs["workload"] == "dirichlet-vector" and results["kl_mean"].dims == ("k",):
         drawn.append((f"{name}-kl", vector.figure(results)))
-    if results.attrs["workload"] == "dirichlet-matrix" and results["tv_mean"].dims == ("k_factor",):
-        drawn.append((f"{name}-stationary-error", matrix.error_figure(results)))
-        if maps.has_map(results):
-            drawn.append((f"{name}-map", matrix.map_figure(results)))
+    if results.attrs["workload"] == "dirichlet-matrix":
+        drawn.append((f"{name}-rows", rows.figure(results)))
+        if results["tv_mean"].dims in (("k_factor",), ("epsilon",)):
+            drawn.append((f"{name}-stationary-error", matrix.error_figure(results)))
+            if outlines is not None:
+                drawn.append((f"{name}-map", matrix.map_figure(results, outlines)))
     return [path for stem, figure in drawn for path in style.save(figure, directory / stem)]

@@ -14,6 +14,7 @@ import textwrap
 from collections.abc import Iterator
 
 import matplotlib as mpl
+import xarray as xr
 from matplotlib.figure import Figure
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -47,6 +48,11 @@ def look() -> Iterator[None]:
 def line(index: int) -> dict[str, object]:
     """Colour and dash of the index-th line."""
     return {"color": PALETTE[index % len(PALETTE)], "linestyle": DASHES[index % len(DASHES)]}
+
+
+def data_of(results: xr.Dataset) -> str:
+    """The sentence that names the data behind stored results."""
+    return f"Data: {str(results.attrs['data_source']).rstrip('.')}."
 
 
 def caption(figure: Figure, text: str) -> None:

@@ -22,7 +22,7 @@ def mean_kl(axes: Axes, results: xr.Dataset, *, abscissa: str = "theorem1_epsilo
     """Mean divergence with a band of two standard errors, Theorem 2 and Corollary 1, against `abscissa` of `results`."""
     x = results[abscissa]
     mean, error = results["kl_mean"], results["kl_sem"]
-    samples = int(results.attrs["samples"])
+    samples = int(results["samples"].max())
     axes.fill_between(x, mean - 2 * error, mean + 2 * error, color=style.PALETTE[0], alpha=0.25, linewidth=0)
     axes.plot(x, mean, marker=style.MARKERS[0], markevery=5, label=f"Monte Carlo, {samples:,} draws, ± 2 s.e.", **style.line(0))
     axes.plot(x, results["expected_kl"], label="Theorem 2 (exact mean)", **style.line(1))
@@ -45,7 +45,7 @@ def figure(results: xr.Dataset) -> Figure:
         delta = results["at_delta"]
         style.caption(
             drawn,
-            f"Data: {results.attrs['data']}. k from {float(results['k'][0]):g} to {float(results['k'][-1]):g}; delta falls from "
+            f"{style.data_of(results)} k from {float(results['k'][0]):g} to {float(results['k'][-1]):g}; delta falls from "
             f"{float(delta[0]):.2g} to {float(delta[-1]):.2g} along both axes: the right panel asks exact accounting for the same delta.",
         )
     return drawn

@@ -12,7 +12,10 @@ from typing import Any
 from dpjax.sweep.validation import unknown_key
 from dpjax.sweep.workload import Workload
 
-WORKLOADS: dict[str, str] = {}
+WORKLOADS: dict[str, str] = {
+    "dirichlet-vector": "dpjax.sweep.workloads.vector:build",
+    "dirichlet-matrix": "dpjax.sweep.workloads.matrix:build",
+}
 
 Builder = Callable[[Any, Mapping[str, Any]], Workload]
 

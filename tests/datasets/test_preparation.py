@@ -31,7 +31,9 @@ def test_the_largest_class_is_kept_with_its_labels():
 
 
 def test_a_config_applies_both_in_order():
-    config = DataConfig.model_validate({"source": "manhattan", "n_trips": 20_000, "minimum": 0, "at_least": "3", "keep": "largest class"})
+    config = DataConfig.model_validate(
+        {"source": "manhattan", "n_trips": 20_000, "minimum": 0, "at_least": "3", "keep": "largest class"}
+    )
     data = config.load()
     assert data.counts[data.counts > 0].min() >= 3
     assert (data.counts.sum(axis=1) > 0).all()

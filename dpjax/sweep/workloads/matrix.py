@@ -54,8 +54,12 @@ EXACT = {
     "row_eta": Quantity(long_name="floor of the row's shares", dims=("state",)),
     "row_k": Quantity(long_name="concentration of the row", dims=("state",)),
     "row_drawn": Quantity(long_name="1 where the row is drawn, 0 where it is constant or withheld", dims=("state",)),
-    "row_least_theorem1": Quantity(long_name="epsilon* of the row by A-Theorem 1; inf where it does not apply", units="nats", dims=("state",)),
-    "row_least_exact": Quantity(long_name="least epsilon of the row at that delta, any k, exact accounting", units="nats", dims=("state",)),
+    "row_least_theorem1": Quantity(
+        long_name="epsilon* of the row by A-Theorem 1; inf where it does not apply", units="nats", dims=("state",)
+    ),
+    "row_least_exact": Quantity(
+        long_name="least epsilon of the row at that delta, any k, exact accounting", units="nats", dims=("state",)
+    ),
 }
 MEASURES = {
     "tv": Quantity(long_name="total variation between private and true stationary distributions"),
@@ -132,7 +136,9 @@ class MatrixWorkload:
             return PublicRows.from_counts(self.counts, support=support, eta=table.eta)
         supported = self.counts[self.counts > 0] if table.support == "observed" else self.counts
         least = int(supported.min())
-        require(table.minimum_count <= least, "mechanism.minimum_count", table.minimum_count, f"a supported cell has {least} records")
+        require(
+            table.minimum_count <= least, "mechanism.minimum_count", table.minimum_count, f"a supported cell has {least} records"
+        )
         return PublicRows.from_counts(self.counts, support=support, eta=table.minimum_count / self.counts.sum(axis=1))
 
     def mechanism(self, cell: Mapping[str, Scalar]) -> MatrixMechanism:

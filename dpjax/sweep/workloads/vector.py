@@ -18,7 +18,7 @@ import numpy as np
 import pydantic
 
 from dpjax._errors import invalid, require
-from dpjax.simplex import DirichletMechanism, expected_kl, expected_kl_bound, log_dirichlet, theorem1_epsilon
+from dpjax.simplex import DirichletMechanism, expected_kl, expected_kl_bound, log_dirichlet
 from dpjax.sweep.validation import validated
 from dpjax.sweep.workload import Coordinate, Label, Prepared, Quantity, Scalar
 
@@ -87,7 +87,9 @@ class VectorWorkload:
             "exact_epsilon": Quantity(long_name="epsilon by exact accounting at that delta", units="nats"),
             "expected_kl": Quantity(long_name="expected KL divergence, A-Theorem 2", units="nats"),
             "expected_kl_bound": Quantity(long_name="bound on the expected KL divergence, A-Corollary 1", units="nats"),
-            "expected_kl_bound_eta": Quantity(long_name="bound on the expected KL divergence over shares of at least eta", units="nats"),
+            "expected_kl_bound_eta": Quantity(
+                long_name="bound on the expected KL divergence over shares of at least eta", units="nats"
+            ),
         }
 
     @property
@@ -99,7 +101,10 @@ class VectorWorkload:
         table = self._table(cell)
         smallest = float(self.shares.min())
         require(
-            table.eta <= smallest * (1 + 1e-12), "mechanism.eta", table.eta, f"the smallest share is {smallest:.6g}: declare a floor not above it"
+            table.eta <= smallest * (1 + 1e-12),
+            "mechanism.eta",
+            table.eta,
+            f"the smallest share is {smallest:.6g}: declare a floor not above it",
         )
         self._mechanism(table)
 
@@ -107,7 +112,9 @@ class VectorWorkload:
         table = validated(Table, {**self.table, **cell}, "mechanism")
         given = [name for name in ("k", "k_factor", "epsilon") if getattr(table, name) is not None]
         if len(given) != 1:
-            invalid("mechanism", {**self.table, **cell}, "give exactly one of k, k_factor and epsilon (with delta), there or as an axis")
+            invalid(
+                "mechanism", {**self.table, **cell}, "give exactly one of k, k_factor and epsilon (with delta), there or as an axis"
+            )
         if table.epsilon is not None and table.delta is None:
             invalid("mechanism.delta", None, "k is calibrated to epsilon together with delta: give both")
         return table
@@ -156,14 +163,15 @@ def _theorem1(mechanism: DirichletMechanism) -> tuple[float, float, float]:
     """(epsilon, tight epsilon, delta) of A-Theorem 1, NaN where its assumptions fail or gamma is not given."""
     if mechanism.gamma is None or not mechanism.eta < 0.25 or mechanism.k < 1.5 / mechanism.eta * (1 - 1e-12):
         return math.nan, math.nan, math.nan
-    public = (mechanism.k, mechanism.eta, mechanism.n_records, mechanism.n_categories, mechanism.gamma)
-    return float(mechanism.epsilon), float(theorem1_epsilon(*public, form="corrected")), float(mechanism.delta)
+    return float(mechanism.epsilon), float(mechanism.tight_epsilon), float(mechanism.delta)
 
 
 def build(dataset: Any, mechanism: Mapping[str, Any]) -> VectorWorkload:
     """The workload on a data set that holds one count vector."""
     if dataset is None or dataset.counts is None or np.ndim(dataset.counts) != 1:
-        invalid("data", None if dataset is None else dataset.name, "dirichlet-vector needs one count vector, such as source = \"grades\"")
+        invalid(
+            "data", None if dataset is None else dataset.name, 'dirichlet-vector needs one count vector, such as source = "grades"'
+        )
     counts = np.asarray(dataset.counts)
     require(counts.size >= 2, "data", dataset.name, "it has fewer than two categories: nothing can be hidden among them")
     if (counts <= 0).any():

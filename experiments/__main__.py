@@ -1,0 +1,30 @@
+"""`python -m experiments [--out DIR] [--data DIR]`: every figure of the papers and the reproduction table, into DIR (results).
+
+Built-in data, invented and labelled so; with --data also the real files, in folders grades/, nyc_tlc/ and so on. What is done is not done
+again: an interrupted run continues.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+
+from experiments import grades, reproduction, taxis
+
+
+def main() -> None:
+    """Run all experiments, one after the other, and print the table."""
+    parser = argparse.ArgumentParser(prog="python -m experiments", description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("results"))
+    parser.add_argument("--data", type=pathlib.Path)
+    arguments = parser.parse_args()
+    if arguments.data is not None and not arguments.data.is_dir():
+        parser.error(f"--data is {str(arguments.data)!r}; there is no such folder")
+    rows = [row for experiment in (grades, taxis) for row in experiment.run(arguments.out, arguments.data)]
+    table, _ = written = reproduction.write(rows, arguments.out)
+    print(f"\n{table.read_text(encoding='utf-8')}")
+    print("\n".join(str(path) for path in written))
+
+
+if __name__ == "__main__":
+    main()

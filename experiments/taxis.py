@@ -1,0 +1,16 @@
+"""First paper, figures 2 and 3: the private stationary distribution on the map, its error against epsilon; rows A6 and A7."""
+
+from __future__ import annotations
+
+import pathlib
+
+from experiments import reproduction
+from experiments.runs import results_of
+
+
+def run(out: pathlib.Path, data: pathlib.Path | None) -> list[reproduction.Row]:
+    """The synthetic Manhattan at the published size; with `data` the green taxis of November 2025, which A6 does not speak of."""
+    rows = reproduction.taxi_rows(results_of("manhattan", out))
+    if data is not None:
+        results_of("taxis", out, {"data.path": data / "nyc_tlc" / "green_tripdata_2025-11.parquet"})
+    return rows
