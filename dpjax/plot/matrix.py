@@ -74,23 +74,27 @@ def _setting(results: xr.Dataset) -> str:
 
 
 def map_figure(results: xr.Dataset, outlines: maps.Outlines, *, panels: int = 3) -> Figure:
-    """Figure 2: the true stationary distribution on the map, then that of one private matrix for several epsilon, weakest first."""
+    """Figure 2: the true stationary distribution on the map, that of one private matrix for several epsilon, and how far it is off."""
     axis = _axis(results)
     chosen = np.unique(np.linspace(0, results.sizes[axis] - 1, panels).round().astype(int))[::-1]
     truth = results["stationary"].isel({axis: 0})
-    largest = float(max(truth.max(), results["stationary_draw"].isel({axis: chosen}).max()))
-    norm = mpl.colors.PowerNorm(0.5, 0, largest)
+    cells = [results.isel({axis: index}) for index in chosen]
+    off = [100 * (cell["stationary_draw"] / truth - 1) for cell in cells]
+    level = mpl.colors.PowerNorm(0.5, 0, float(max(truth.max(), *(cell["stationary_draw"].max() for cell in cells))))
+    change = mpl.colors.CenteredNorm(0, float(np.quantile(np.abs(np.stack(off)), 0.98)))
     with style.look():
-        drawn = Figure(figsize=(2.1 * (len(chosen) + 1), 5.2), layout="constrained")
-        places = drawn.subplots(1, len(chosen) + 1)
-        mappable = maps.value_map(places[0], outlines, truth, norm, style.COLOUR_MAP)
-        places[0].set_title("not private", fontsize=8)
-        for place, index in zip(places[1:], chosen, strict=True):
-            cell = results.isel({axis: index})
-            maps.value_map(place, outlines, cell["stationary_draw"], norm, style.COLOUR_MAP)
+        drawn = Figure(figsize=(2 * (len(cells) + 1), 7), layout="constrained")
+        places = drawn.subplots(2, len(cells) + 1)
+        filled = maps.value_map(places[0, 0], outlines, truth, level, style.COLOUR_MAP)
+        places[0, 0].set_title("not private", fontsize=8)
+        places[1, 0].set_axis_off()
+        for column, cell in enumerate(cells, 1):
+            maps.value_map(places[0, column], outlines, cell["stationary_draw"], level, style.COLOUR_MAP)
             distance = float(0.5 * np.abs(cell["stationary_draw"] - truth).sum())
-            place.set_title(f"{_guarantee(cell, axis)}\nTV = {distance:.4f}", fontsize=8)
-        drawn.colorbar(mappable, ax=list(places), shrink=0.7, label="stationary probability (square-root scale)")
+            places[0, column].set_title(f"{_guarantee(cell, axis)}\nTV = {distance:.4f}", fontsize=8)
+            changed = maps.value_map(places[1, column], outlines, off[column - 1], change, "PuOr")
+        drawn.colorbar(filled, ax=places[0], shrink=0.8, label="stationary probability (square-root scale)")
+        drawn.colorbar(changed, ax=places[1], shrink=0.8, extend="both", label="private against true (%)")
         accountant = "exact accounting" if axis == "epsilon" else "A-Theorem 1"
         style.caption(
             drawn,

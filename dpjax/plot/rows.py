@@ -83,6 +83,7 @@ def least_epsilon(axes: Axes, results: xr.Dataset) -> None:
         )
     axes.set_xscale("log")
     axes.set_yscale("log")
+    style.plain_ticks(axes.yaxis)
     axes.set_xlabel("records that start in the state, $N_i$")
     axes.set_ylabel("least $\\epsilon$ of the row (nats)")
     axes.legend()

@@ -15,7 +15,9 @@ from collections.abc import Iterator
 
 import matplotlib as mpl
 import xarray as xr
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (1, 1)))
@@ -48,6 +50,12 @@ def look() -> Iterator[None]:
 def line(index: int) -> dict[str, object]:
     """Colour and dash of the index-th line."""
     return {"color": PALETTE[index % len(PALETTE)], "linestyle": DASHES[index % len(DASHES)]}
+
+
+def plain_ticks(axis: Axis) -> None:
+    """Plain numbers, not powers of ten, on a logarithmic axis that spans a decade or two."""
+    for setter in (axis.set_major_formatter, axis.set_minor_formatter):
+        setter(LogFormatter(labelOnlyBase=False, minor_thresholds=(2, 0.5)))
 
 
 def data_of(results: xr.Dataset) -> str:
