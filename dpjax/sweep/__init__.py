@@ -7,13 +7,14 @@ results.
 from dpjax.sweep.atomic import StorageError
 from dpjax.sweep.config import Config, from_table, load
 from dpjax.sweep.grid import Cell, Grid, Shard
-from dpjax.sweep.inspect import Cost, Status, cost, status
 from dpjax.sweep.interrupt import Interrupted
 from dpjax.sweep.law import fingerprint
-from dpjax.sweep.merge import Merged, merge
+from dpjax.sweep.merging import Merged, merge
+from dpjax.sweep.planning import Plan, plan
 from dpjax.sweep.registry import WORKLOADS, build
+from dpjax.sweep.reports import Cost, Status, cost, status
 from dpjax.sweep.results import open
-from dpjax.sweep.runner import Outcome, Plan, plan, run
+from dpjax.sweep.runner import Outcome, run
 from dpjax.sweep.table import to_table
 from dpjax.sweep.validation import validated
 from dpjax.sweep.workload import Coordinate, Label, Prepared, Quantity, Workload

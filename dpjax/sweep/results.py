@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpjax.sweep import atomic
-from dpjax.sweep.environment import environment, now
+from dpjax.sweep.environment import now
 from dpjax.sweep.grid import Grid
 from dpjax.sweep.moments import Moments
 from dpjax.sweep.schema import STATISTICS
@@ -57,9 +57,9 @@ def assemble(store: Store) -> pathlib.Path:
         raise ValueError(
             f"{store.directory} lacks {len(missing)} of {grid.size} cells, such as {missing[0]}; run the missing shards first"
         )
-    dataset = _dataset(manifest, grid, records, errors)
-    atomic.write(store.results, lambda path: dataset.to_netcdf(path, engine="h5netcdf"))
     runs = runs_of(store.directory)
+    dataset = _dataset(manifest, grid, records, errors).assign_attrs(_essentials(manifest, runs))
+    atomic.write(store.results, lambda path: dataset.to_netcdf(path, engine="h5netcdf"))
     wall = round(sum(run.get("wall_s", 0.0) for run in runs), 3)
     atomic.write_json(store.directory / "manifest.json", manifest | {"runs": runs, "wall_s": wall, "finished": now()})
     return store.results
@@ -93,7 +93,7 @@ def _dataset(
     variables["samples"] = (dims, count, {"long_name": "samples drawn", "units": "1"})
     variables["status"] = (dims, status.astype(object), {"long_name": "whether the cell was computed"})
     variables["error"] = (dims, why, {"long_name": "why the cell failed"})
-    return xarray.Dataset(variables, coords=_coordinates(schema, grid), attrs=_essentials(manifest))
+    return xarray.Dataset(variables, coords=_coordinates(schema, grid))
 
 
 def _measure(
@@ -150,13 +150,17 @@ def _sizes(quantity: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[int,
     return tuple(len(schema["coordinates"][dim]["values"]) for dim in quantity["dims"])
 
 
-def _essentials(manifest: Mapping[str, Any]) -> dict[str, Any]:
+def _essentials(manifest: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     law, about = manifest["law"], manifest["about"]
     attributes = {key: law[key] for key in ("name", "workload", "law_version", "data_fingerprint")}
     attributes |= {f"data_{key}": _plain(value) for key, value in about.items()}
     attributes |= {kind: " ".join(manifest["schema"][kind]) for kind in ("measures", "exact")}
     attributes |= {"hash": manifest["hash"], "seed": law["sweep"]["seed"], "block": law["sweep"]["block"], "law": json.dumps(law)}
-    return attributes | {key: environment()[key] for key in ("dpjax", "jax", "numpy", "python")} | {"assembled": now()}
+    where = {
+        key: ", ".join(sorted({str(run.get(key)) for run in runs}))
+        for key in ("dpjax", "jax", "numpy", "python", "platform", "device")
+    }
+    return attributes | where | {"assembled": now()}
 
 
 def _plain(value: Any) -> int | float | str:

@@ -1,4 +1,4 @@
-"""Running a sweep: a plan that is checked before anything is written, then cell by cell, block by block, into the store.
+"""Running a plan: cell by cell, block by block, into the store.
 
 Killed at any moment and started again, a run continues from the last checkpoint and stores the same bits as if it had never
 stopped.
@@ -19,48 +19,17 @@ import numpy as np
 
 from dpjax.sweep import atomic, lock, results
 from dpjax.sweep.blocks import Blocks, block_moments, in_flight
-from dpjax.sweep.config import Config
 from dpjax.sweep.environment import environment, now
-from dpjax.sweep.grid import Cell, Grid, Shard
+from dpjax.sweep.grid import Cell
 from dpjax.sweep.interrupt import Interrupted, Stop, deferred
-from dpjax.sweep.law import law_of
+from dpjax.sweep.law import digest_of
 from dpjax.sweep.moments import Moments, agrees, combine
+from dpjax.sweep.planning import Plan
 from dpjax.sweep.progress import Progress, watch
-from dpjax.sweep.schema import describe
-from dpjax.sweep.store import Record, Store, begin, create, verify
-from dpjax.sweep.workload import Prepared, Workload
+from dpjax.sweep.store import Record, Store, begin, create
+from dpjax.sweep.workload import Prepared
 
 _CHECKPOINT_S = 5.0
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Plan:
-    """A sweep whose config, grid and workload have been checked; nothing is written yet."""
-
-    directory: pathlib.Path
-    workload: Workload
-    law: Mapping[str, Any]
-    schema: Mapping[str, Any]
-    grid: Grid
-    shard: Shard
-    memory: int
-
-    @property
-    def samples(self) -> int:
-        return int(self.law["sweep"]["samples"])
-
-    @property
-    def block(self) -> int:
-        return int(self.law["sweep"]["block"])
-
-    @property
-    def seed(self) -> int:
-        return int(self.law["sweep"]["seed"])
-
-    @property
-    def cells(self) -> tuple[Cell, ...]:
-        """The cells of this plan's shard."""
-        return self.shard.of(self.grid)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -71,37 +40,6 @@ class Outcome:
     done: int
     failed: int
     results: pathlib.Path | None
-
-
-def plan(
-    config: Config,
-    workload: Workload,
-    *,
-    data_fingerprint: str = "",
-    out: str | os.PathLike[str] | None = None,
-    shard: Shard | None = None,
-) -> Plan:
-    """Check a sweep, every cell of it, against the workload and the output folder; ValueError for what cannot run."""
-    directory = out if out is not None else config.output.dir
-    if directory is None:
-        raise ValueError("output.dir is missing; name the folder of the results there, or with --out")
-    grid = config.sweep.grid
-    schema = describe(workload, grid)
-    if workload.measures and config.sweep.samples < 2:
-        raise ValueError(f"sweep.samples is {config.sweep.samples}; an error bar needs at least 2")
-    for cell in grid.cells:
-        workload.check(cell.values)
-    law = law_of(config, workload, data_fingerprint)
-    verify(pathlib.Path(directory), law)
-    return Plan(
-        directory=pathlib.Path(directory),
-        workload=workload,
-        law=law,
-        schema=schema,
-        grid=grid,
-        shard=shard or Shard(),
-        memory=config.sweep.memory,
-    )
 
 
 def run(plan: Plan, *, about: Mapping[str, Any] | None = None, progress: Progress | None = None) -> Outcome:
@@ -123,10 +61,13 @@ def run(plan: Plan, *, about: Mapping[str, Any] | None = None, progress: Progres
 
 
 def _first_block_fits(plan: Plan, blocks: Blocks) -> None:
-    """Compile the first block and hold it against the memory limit; a cell that cannot be made ready is for the run to record."""
+    """Compile the block of the first missing cell and hold it against the memory limit; what cannot be made ready comes later."""
     if not plan.workload.measures:
         return
+    store = Store(directory=plan.directory, digest=digest_of(plan.law))
     for cell in plan.cells:
+        if store.finished(cell).exists():
+            continue
         try:
             prepared = plan.workload.prepare(cell.values)
         except Exception:

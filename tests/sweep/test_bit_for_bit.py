@@ -205,10 +205,11 @@ def test_checkpoints_are_written_while_a_cell_is_under_way(tmp_path, config, mon
     assert stored(tmp_path / "out") == reference
 
 
-def test_a_finished_sweep_is_left_alone(tmp_path, config):
+def test_a_finished_sweep_is_left_alone(tmp_path, config, monkeypatch):
     plan = sweep.plan(config(), sweep_normals.Normals(), out=tmp_path / "out")
     sweep.run(plan)
     before = {p: p.read_bytes() for p in (tmp_path / "out").rglob("*") if p.suffix in (".npz", ".nc") or p.name == "manifest.json"}
+    monkeypatch.setattr(sweep_normals.Normals, "prepare", None)  # nor is any cell made ready, or a block compiled
     outcome = sweep.run(plan)
     assert (outcome.done, outcome.failed, outcome.results) == (6, 0, tmp_path / "out" / "results.nc")
     assert all(path.read_bytes() == content for path, content in before.items())

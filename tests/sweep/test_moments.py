@@ -23,8 +23,8 @@ def streamed(samples, block):
     return total
 
 
-@pytest.mark.parametrize("shape", [(), (3,), (2, 3)])
-@pytest.mark.parametrize("block", [1, 7, 64, 1000])
+@pytest.mark.parametrize("shape", [(), (2, 3)])
+@pytest.mark.parametrize("block", [1, 64, 1000])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_against_numpy(shape, block, dtype):
     samples = (1e3 + np.random.default_rng(0).normal(size=(200, *shape))).astype(dtype)

@@ -12,8 +12,8 @@ import jax
 import numpy as np
 
 from dpjax.sweep.blocks import Blocks, Executable, in_flight
+from dpjax.sweep.planning import Plan
 from dpjax.sweep.results import grid_of
-from dpjax.sweep.runner import Plan
 from dpjax.sweep.store import Store, read_manifest, runs_of
 
 
