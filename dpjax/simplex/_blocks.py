@@ -11,6 +11,8 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
+from dpjax.simplex._rounding import Real
+
 _SIZES = ((1, 1), (16, 16), (4096, 256))  # up to so many elements, blocks of so many
 _LARGEST = 4096
 
@@ -19,7 +21,7 @@ def in_blocks(function: Callable[..., jax.Array]) -> Callable[..., np.ndarray]:
     """`function`, element-wise on 1-d float64 arrays of one length, as a NumPy function of arrays that broadcast."""
 
     @functools.wraps(function)
-    def wrapped(*arguments: np.ndarray) -> np.ndarray:
+    def wrapped(*arguments: Real) -> np.ndarray:
         arrays = np.broadcast_arrays(*(np.asarray(x, dtype=np.float64) for x in arguments))
         shape, flat = arrays[0].shape, np.stack([x.ravel() for x in arrays])
         n = flat.shape[1]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from dpjax._errors import require
-from dpjax.simplex._rounding import Real, float64
+from dpjax.simplex._rounding import Numbers, Real, float64
 
 # A count vector at the very border, such as eta = 1/N, must not fall off it by rounding.
 _ROUNDING = 1e-12
 
 
-def check_count(value: Real, name: str, least: int) -> np.ndarray:
+def check_count(value: Real, name: str, least: int) -> Numbers:
     """A number of categories: whole, at least `least`."""
     array = float64(value, name)
     whole = np.isfinite(array) & (array == np.round(array)) & (array >= least)
@@ -19,21 +19,21 @@ def check_count(value: Real, name: str, least: int) -> np.ndarray:
     return array
 
 
-def check_positive(value: Real, name: str) -> np.ndarray:
+def check_positive(value: Real, name: str) -> Numbers:
     """A positive finite number."""
     array = float64(value, name)
     require(bool((np.isfinite(array) & (array > 0)).all()), name, value, "it must be finite and positive")
     return array
 
 
-def check_k(k: Real) -> np.ndarray:
+def check_k(k: Real) -> Numbers:
     """A concentration from 1e-100 to 1e20, within which the accounting keeps its stated accuracy."""
     array = check_positive(k, "k")
     require(bool(((array >= 1e-100) & (array <= 1e20)).all()), "k", k, "it must lie between 1e-100 and 1e20")
     return array
 
 
-def check_border(eta: Real, n_categories: np.ndarray) -> np.ndarray:
+def check_border(eta: Real, n_categories: Numbers) -> Numbers:
     """eta in (0, 1/n]."""
     array = check_positive(eta, "eta")
     most = (1 + _ROUNDING) / n_categories
@@ -46,12 +46,12 @@ def check_border(eta: Real, n_categories: np.ndarray) -> np.ndarray:
     return array
 
 
-def has_adjacent_pair(eta: np.ndarray, n_records: np.ndarray, n_categories: np.ndarray) -> np.ndarray:
+def has_adjacent_pair(eta: Numbers, n_records: Numbers, n_categories: Numbers) -> Numbers:
     """Whether the bordered simplex holds two count vectors that differ by one record: n eta + 1/N <= 1."""
     return n_categories * eta + 1 / n_records <= 1 + _ROUNDING
 
 
-def check_adjacent_pair(eta: np.ndarray, n_records: np.ndarray, n_categories: np.ndarray) -> None:
+def check_adjacent_pair(eta: Numbers, n_records: Numbers, n_categories: Numbers) -> None:
     """Raise where no two adjacent count vectors have all shares >= eta: a guarantee over an empty set is none."""
     require(
         bool(has_adjacent_pair(eta, n_records, n_categories).all()),
@@ -62,15 +62,15 @@ def check_adjacent_pair(eta: np.ndarray, n_records: np.ndarray, n_categories: np
     )
 
 
-def lattice_floor(eta: np.ndarray, n_records: np.ndarray) -> np.ndarray:
+def lattice_floor(eta: Numbers, n_records: Numbers) -> Numbers:
     """The smallest share >= eta that N records can have, ceil(N eta)/N; a floor that is one already, up to rounding, stays."""
     whole = np.ceil(n_records * eta * (1 - _ROUNDING))
     return np.maximum(whole / n_records, eta)
 
 
-def _plain(x: np.ndarray) -> object:
+def _plain(x: Numbers) -> object:
     return x.tolist()
 
 
-def _categories(n: np.ndarray) -> str:
+def _categories(n: Numbers) -> str:
     return f"{int(n)}" if n.ndim == 0 else "n"

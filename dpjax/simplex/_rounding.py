@@ -8,7 +8,7 @@ and held.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -16,7 +16,15 @@ import numpy as np
 from dpjax._errors import require
 
 SAFETY = 1e-12
+# absolute error of a loss where log Beta or log Gamma functions do not cancel exactly: delta is taken at an epsilon lowered by it
+THRESHOLD_ERROR = 2e-14
 Real = float | int | np.ndarray | np.generic | jax.Array | list | tuple
+Number = float | int | np.floating | np.integer
+# float64 arrays; NumPy turns what is computed from a zero-dimensional one into a scalar
+if TYPE_CHECKING:
+    Numbers = np.ndarray
+else:
+    Numbers = np.ndarray | np.generic
 Claim = np.float64 | np.ndarray  # a NumPy float64, or an array of them where an argument was an array
 _HALVINGS = 60
 
@@ -26,33 +34,33 @@ def plain(x: Any) -> Any:
     return np.asarray(x)[()]
 
 
-def float64(x: Real, name: str) -> np.ndarray:
+def float64(x: Real, name: str) -> Numbers:
     """`x` as a float64 array without NaN."""
     array = np.asarray(x, dtype=np.float64)
     require(not np.isnan(array).any(), name, x, "it must be a number")
     return array
 
 
-def check_epsilon(epsilon: Real) -> np.ndarray:
+def check_epsilon(epsilon: Real) -> Numbers:
     """epsilon as float64, finite and not negative."""
     array = float64(epsilon, "epsilon")
     require(bool((np.isfinite(array) & (array >= 0)).all()), "epsilon", epsilon, "it must be finite and at least 0 (nats)")
     return array
 
 
-def check_delta(delta: Real) -> np.ndarray:
+def check_delta(delta: Real) -> Numbers:
     """delta as float64, strictly between 0 and 1."""
     array = float64(delta, "delta")
     require(bool(((array > 0) & (array < 1)).all()), "delta", delta, "it must lie strictly between 0 and 1")
     return array
 
 
-def delta_up(log_delta: np.ndarray) -> np.ndarray:
+def delta_up(log_delta: Numbers) -> Numbers:
     """exp(log_delta) rounded up: never 0, never above 1."""
     return np.minimum(np.maximum(np.exp(np.minimum(log_delta, 0.0)) * (1 + SAFETY), np.finfo(np.float64).tiny), 1.0)
 
 
-def smallest(holds: Callable[[np.ndarray], np.ndarray], start: np.ndarray, growth: float = 2.0) -> np.ndarray:
+def smallest(holds: Callable[[Numbers], Numbers], start: Numbers, growth: float = 2.0) -> Numbers:
     """Entry by entry, the smallest x >= 0 found at which `holds` (false below, true above); 0 where it holds there."""
     at_zero = holds(np.zeros_like(start))
     hi = start.astype(np.float64)
@@ -69,7 +77,7 @@ def smallest(holds: Callable[[np.ndarray], np.ndarray], start: np.ndarray, growt
     return np.where(at_zero, 0.0, hi)
 
 
-def largest(holds: Callable[[np.ndarray], np.ndarray], start: np.ndarray, growth: float = 4.0) -> np.ndarray:
+def largest(holds: Callable[[Numbers], Numbers], start: Numbers, growth: float = 4.0) -> Numbers:
     """Entry by entry, the largest x found at which `holds` (true below, false above); `holds(start)` must be true."""
     lo = start.astype(np.float64)
     hi = lo * growth

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from dpjax._errors import require
+from dpjax.simplex._rounding import Numbers
 
 Shares = np.ndarray | jax.Array | list | tuple
 
@@ -23,7 +24,7 @@ def as_float(x: Shares) -> Float[Array, "*shape"]:
     return jax.numpy.asarray(x, dtype=jax.dtypes.canonicalize_dtype(float))
 
 
-def check_shares(C: Shares, eta: np.ndarray, n_categories: np.ndarray, name: str = "C") -> None:
+def check_shares(C: Shares, eta: Numbers, n_categories: Numbers, name: str = "C") -> None:
     """Raise unless each vector on the last axis sums to one and has n_categories positive shares, all at least eta.
 
     eta and n_categories broadcast against C's leading axes. A zero is a category outside the declared support.
@@ -35,7 +36,7 @@ def check_shares(C: Shares, eta: np.ndarray, n_categories: np.ndarray, name: str
     require(bool(np.isfinite(shares).all() and (shares >= 0).all()), name, C, "shares must be finite and at least 0")
     off = float(np.abs(shares.sum(axis=-1) - 1).max())
     require(
-        off <= slack * (1 + np.sqrt(shares.shape[-1])), name, C, f"its shares must sum to one on the last axis (off by {off:.3g})"
+        off <= slack * (1 + shares.shape[-1] ** 0.5), name, C, f"its shares must sum to one on the last axis (off by {off:.3g})"
     )
     seen = (shares > 0).sum(axis=-1)
     wrong = seen != n_categories

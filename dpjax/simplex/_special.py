@@ -25,7 +25,7 @@ def _polynomial(x: Float[Array, "*shape"], coefficients: tuple[float, ...]) -> F
     return value
 
 
-def _steps(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+def _steps(x: Float[Array, "*shape"]) -> Array:
     return jnp.arange(_SHIFT, dtype=x.dtype).reshape((1,) * x.ndim + (_SHIFT,))
 
 
@@ -55,14 +55,15 @@ def expm1mx(y: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 
 
 def stirling_remainder(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """r(x) = log Gamma(x) - (x - 1/2) log x + x - log(2 pi)/2 for x > 0, to 1e-15 absolute.
+    """r(x) = log Gamma(x) - (x - 1/2) log x + x - log(2 pi)/2 for x > 0, to 1e-15 absolute, and far better for large x.
 
-    r(x) = r(x + 1) + (x + 1/2) log(1 + 1/x) - 1, ten times, then Stirling's series.
+    Stirling's series from 10 on; below, r(x) = r(x + 1) + (x + 1/2) log(1 + 1/x) - 1 ten times first.
     """
+    large = x >= _SHIFT
     each = x[..., None] + _steps(x)
-    total = ((each + 0.5) * jnp.log1p(1 / each) - 1).sum(axis=-1)
-    inverse = 1 / (x + _SHIFT)
-    return total + inverse * _polynomial(inverse**2, _STIRLING)
+    climb = ((each + 0.5) * jnp.log1p(1 / each) - 1).sum(axis=-1)
+    inverse = 1 / jnp.where(large, x, x + _SHIFT)
+    return jnp.where(large, 0.0, climb) + inverse * _polynomial(inverse**2, _STIRLING)
 
 
 def log_minus_digamma(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:

@@ -21,16 +21,25 @@ import numpy as np
 
 from dpjax.simplex import _domain as domain
 from dpjax.simplex._blocks import in_blocks
-from dpjax.simplex._rounding import Claim, Real, check_delta, check_epsilon, delta_up, largest, plain, smallest
+from dpjax.simplex._rounding import (
+    THRESHOLD_ERROR,
+    Claim,
+    Numbers,
+    Real,
+    check_delta,
+    check_epsilon,
+    delta_up,
+    largest,
+    plain,
+    smallest,
+)
 from dpjax.simplex.hockey_stick import log_corner_delta, log_two_category_delta
 
 _corner = in_blocks(jax.jit(log_corner_delta))
 _two = in_blocks(jax.jit(log_two_category_delta))
 
 
-def log_delta_of(
-    epsilon: np.ndarray, k: np.ndarray, eta: np.ndarray, n_records: np.ndarray, n_categories: np.ndarray
-) -> np.ndarray:
+def log_delta_of(epsilon: Numbers, k: Numbers, eta: Numbers, n_records: Numbers, n_categories: Numbers) -> Numbers:
     """log delta(epsilon) on checked float64 arrays, broadcast; not rounded."""
     epsilon, k, eta, n_records, n_categories = np.broadcast_arrays(epsilon, k, eta, n_records, n_categories)
     two = n_categories == 2
@@ -38,12 +47,11 @@ def log_delta_of(
         return _corner(epsilon, k, eta, n_records)
     # where n = 2 has an adjacent pair, eta + 1/N <= 1 - eta: rounding must not turn q = 1 - eta - 1/N below eta
     narrow = np.minimum(eta, (1 - 1 / n_records) / 2)
-    if two.all():
-        return _two(epsilon, k, narrow, n_records)
-    return np.where(two, _two(epsilon, k, np.where(two, narrow, eta), n_records), _corner(epsilon, k, eta, n_records))
+    both = _two(epsilon - THRESHOLD_ERROR, k, np.where(two, narrow, np.minimum(eta, 0.25)), n_records)
+    return both if two.all() else np.where(two, both, _corner(epsilon, k, eta, n_records))
 
 
-def _public(eta: Real, n_records: Real, n_categories: Real, lattice: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _public(eta: Real, n_records: Real, n_categories: Real, lattice: bool) -> tuple[Numbers, Numbers, Numbers]:
     n = domain.check_count(n_categories, "n_categories", 2)
     records = domain.check_positive(n_records, "n_records")
     border = domain.check_border(eta, n)
@@ -69,7 +77,7 @@ def exact_epsilon(delta: Real, *, k: Real, eta: Real, n_records: Real, n_categor
     return plain(epsilon_of(*shape))
 
 
-def epsilon_of(delta: np.ndarray, k: np.ndarray, eta: np.ndarray, n_records: np.ndarray, n: np.ndarray) -> np.ndarray:
+def epsilon_of(delta: Numbers, k: Numbers, eta: Numbers, n_records: Numbers, n: Numbers) -> Numbers:
     """The exact epsilon on checked float64 arrays of one shape."""
     return smallest(lambda e: delta_up(log_delta_of(e, k, eta, n_records, n)) <= delta, np.full(delta.shape, 1.0))
 
@@ -91,7 +99,7 @@ def epsilon_floor(delta: Real, *, eta: Real, n_records: Real, n_categories: Real
     return plain(smallest(lambda e: _floor_of(e, border, records, n) <= target, np.ones(target.shape)))
 
 
-def _floor_of(epsilon: np.ndarray, eta: np.ndarray, n_records: np.ndarray, n: np.ndarray) -> np.ndarray:
+def _floor_of(epsilon: Numbers, eta: Numbers, n_records: Numbers, n: Numbers) -> Numbers:
     m = eta * n_records
     corner = np.exp(-m * epsilon) / (2 * m + 1)
     if not (n == 2).any():
@@ -100,7 +108,7 @@ def _floor_of(epsilon: np.ndarray, eta: np.ndarray, n_records: np.ndarray, n: np
     return np.where(n == 2, np.maximum(_limit(epsilon, m, other), _limit(epsilon, other, m)), corner)
 
 
-def _limit(epsilon: np.ndarray, p: np.ndarray, q: np.ndarray) -> np.ndarray:
+def _limit(epsilon: Numbers, p: Numbers, q: Numbers) -> Numbers:
     """delta of Beta(t(p+1), tq) against Beta(tp, t(q+1)) as t -> 0: t times the logit has a two-sided exponential law."""
     total = p + q + 1
     start = epsilon - np.log((p + 1) * q / (p * (q + 1)))
@@ -112,12 +120,12 @@ def _limit(epsilon: np.ndarray, p: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 def calibrate_exact(
     *, epsilon: Real, delta: Real, eta: Real, n_records: Real, n_categories: Real, lattice: bool = False
-) -> np.ndarray:
+) -> Numbers:
     """The largest k whose exact delta at epsilon, rounded up, is at most delta, entry by entry; 0 where none does."""
     border, records, n = _public(eta, n_records, n_categories, lattice)
     e, d, border, records, n = np.broadcast_arrays(check_epsilon(epsilon), check_delta(delta), border, records, n)
 
-    def holds(k: np.ndarray) -> np.ndarray:
+    def holds(k: Numbers) -> Numbers:
         return delta_up(log_delta_of(e, k, border, records, n)) <= d
 
     start = 1e-6 / (2 * border + 1 / records)

@@ -54,7 +54,7 @@ def _cumulant_excess(y: Scalar, mu: Scalar, nu: Scalar) -> Scalar:
 def _bisect(holds: Callable[[Array], Array], start: Array, end: Array) -> tuple[Array, Array]:
     """Sixty halvings between start, where `holds` is true, and end, where it is false."""
 
-    def halve(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+    def halve(_: Array | int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
         mid = 0.5 * (ends[0] + ends[1])
         good = holds(mid)
         return jnp.where(good, mid, ends[0]), jnp.where(good, ends[1], mid)
@@ -103,7 +103,8 @@ def _beta_slope(y: Scalar, total: Scalar, mu: Scalar, nu: Scalar) -> Scalar:
 
 def _log_beta_pair(epsilon: Scalar, p: Scalar, q: Scalar, h: Scalar) -> Scalar:
     a, b, total = p + h, q, p + q + h
-    y0 = (epsilon - loss_at_mode(p, q, h)) / h
+    # at p = q the loss at the mode is h log((p + h)/p) exactly: no rounding of log Beta functions then moves the threshold
+    y0 = epsilon / h - jnp.where(p == q, jnp.log1p(h / p), loss_at_mode(p, q, h) / h)
     remainder = stirling_remainder(total) - stirling_remainder(a) - stirling_remainder(b)
     log_norm = 0.5 * (jnp.log(a / total) + jnp.log(b) - math.log(2 * math.pi)) + remainder
     return log_norm + _log_integral(_beta_shape, _beta_slope, (total, a / total, b / total), y0, h)

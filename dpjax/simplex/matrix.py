@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Float
 from dpjax._errors import invalid, require
 from dpjax.simplex import exact
 from dpjax.simplex._domain import check_k
-from dpjax.simplex._rounding import Claim, Real, check_delta, check_epsilon, delta_up, float64, plain
+from dpjax.simplex._rounding import Claim, Number, Real, check_delta, check_epsilon, delta_up, float64, plain
 from dpjax.simplex._shares import Shares, as_float, check_shares, is_traced
 from dpjax.simplex.dirichlet import dirichlet
 from dpjax.simplex.mechanism import Accounting
@@ -68,8 +68,8 @@ class MatrixMechanism:
         cls,
         *,
         rows: PublicRows,
-        epsilon: float,
-        delta: float,
+        epsilon: Number,
+        delta: Number,
         accounting: Accounting = "exact",
         gamma: Real | None = None,
         unreachable: Literal["raise", "withhold"] = "raise",
@@ -116,7 +116,7 @@ class MatrixMechanism:
         arrays = np.broadcast_arrays(check_delta(delta)[..., None], *self._drawn())
         return plain(np.max(exact.epsilon_of(*arrays), axis=-1, initial=0.0))
 
-    def report(self, epsilon: float, delta: float) -> RowReport:
+    def report(self, epsilon: Number, delta: Number) -> RowReport:
         """Every row's public facts, its privacy as it is, and whether it could meet (epsilon, delta)."""
         return row_report(self.rows, epsilon=epsilon, delta=delta, k=self.k, gamma=self.gamma, withheld=self.withheld)
 

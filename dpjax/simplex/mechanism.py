@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 from dpjax._errors import invalid, require
 from dpjax.simplex import _domain as domain
 from dpjax.simplex import exact, omega, renyi, theorem1
-from dpjax.simplex._rounding import Claim, Real, check_delta, check_epsilon
+from dpjax.simplex._rounding import Claim, Number, Real, check_delta, check_epsilon
 from dpjax.simplex._shares import Shares, as_float, check_shares, is_traced
 from dpjax.simplex.dirichlet import dirichlet
 
@@ -36,11 +36,11 @@ class DirichletMechanism:
     (2.2119, 0.6294)
     """
 
-    k: float
-    eta: float
-    n_records: float
-    n_categories: float
-    gamma: float | None = None
+    k: Number
+    eta: Number
+    n_records: Number
+    n_categories: Number
+    gamma: Number | None = None
 
     def __post_init__(self) -> None:
         for name in ("k", "eta", "n_records", "n_categories"):
@@ -59,13 +59,13 @@ class DirichletMechanism:
     def calibrate(
         cls,
         *,
-        epsilon: float,
-        delta: float,
-        eta: float,
-        n_records: float,
-        n_categories: float,
+        epsilon: Number,
+        delta: Number,
+        eta: Number,
+        n_records: Number,
+        n_categories: Number,
         accounting: Accounting = "exact",
-        gamma: float | None = None,
+        gamma: Number | None = None,
     ) -> DirichletMechanism:
         """The mechanism with the largest k that is (epsilon, delta)-private by the accounting named.
 
@@ -138,10 +138,10 @@ class DirichletMechanism:
         if self.gamma is None:
             mend = f"A-Theorem 1's {asked} needs a gamma in (0, 1/n); exact_delta and exact_epsilon need none"
             invalid("gamma", None, mend)
-        return self.gamma
+        return float(self.gamma)
 
 
-def _unreachable(epsilon: float, delta: float, eta: float, n_records: float, n_categories: float) -> None:
+def _unreachable(epsilon: Number, delta: Number, eta: Number, n_records: Number, n_categories: Number) -> None:
     floor = exact.delta_floor(epsilon, eta=eta, n_records=n_records, n_categories=n_categories)
     least = exact.epsilon_floor(delta, eta=eta, n_records=n_records, n_categories=n_categories)
     mend = (

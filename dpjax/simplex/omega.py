@@ -26,7 +26,7 @@ from jaxtyping import Array, Complex, Float
 
 from dpjax.simplex import _domain as domain
 from dpjax.simplex._blocks import in_blocks
-from dpjax.simplex._rounding import SAFETY, Real, plain
+from dpjax.simplex._rounding import SAFETY, Numbers, Real, plain
 from dpjax.simplex._special import _polynomial, log1pmx, stirling_remainder
 
 _FALL = 45.0
@@ -36,7 +36,7 @@ _AGREEMENT = 2e-13  # relative, between _NODES and 2 _NODES
 _TIGHT = 1e-13  # relative gap of the sandwich under which its upper side is as good as exact
 _CERTIFIED = 0.75  # gamma/eta up to which _TERMS terms of the series are enough
 _NEAR_ONE = 1 - 2.0**-53
-_BETA_ERROR = 1e-10  # relative, allowed for SciPy's incomplete Beta function in the sandwich
+_BETA_ERROR = 1e-11  # relative, allowed for SciPy's incomplete Beta function in the sandwich
 
 Scalar = Float[Array, ""]
 
@@ -44,10 +44,10 @@ Scalar = Float[Array, ""]
 class OmegaDelta(NamedTuple):
     """delta_Omega rounded up, how it was found ("exact" or "sandwich"), and the two sides of the sandwich."""
 
-    delta: np.ndarray | np.float64
-    method: np.ndarray | str
-    lower: np.ndarray | np.float64
-    upper: np.ndarray | np.float64
+    delta: Numbers | np.float64
+    method: Numbers | str
+    lower: Numbers | np.float64
+    upper: Numbers | np.float64
 
 
 def _fall(theta: Float[Array, "*shape"]) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
@@ -60,16 +60,20 @@ def _fall(theta: Float[Array, "*shape"]) -> tuple[Float[Array, "*shape"], Float[
     return jnp.where(near, first, 1 - far / jnp.tan(far)), jnp.where(near, second, jnp.log(far / jnp.sin(far)))
 
 
+def _complex(x: Float[Array, "*shape"]) -> Complex[Array, "*shape"]:
+    return lax.complex(x, jnp.zeros_like(x))
+
+
 def _log_lower_gamma(alpha: Scalar, log_z: Complex[Array, " m"], z: Complex[Array, " m"]) -> Complex[Array, " m"]:
     """log P(alpha, z) = log[z^alpha e^{-z} / Gamma(alpha + 1)] + log sum_m z^m / (alpha + 1)_m."""
 
-    def add(m: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
-        term = state[0] * z / (alpha + 1 + m)
+    def add(m: Array | int, state: tuple[Array, Array]) -> tuple[Array, Array]:
+        term = state[0] * z / _complex(alpha + 1 + m)
         return term, state[1] + term
 
     _, series = lax.fori_loop(0, _TERMS, add, (jnp.ones_like(z), jnp.ones_like(z)))
-    lead = alpha * (log_z - jnp.log(alpha)) + alpha - z - 0.5 * jnp.log(2 * math.pi * alpha) - stirling_remainder(alpha)
-    return lead + jnp.log(series)
+    constant = alpha - 0.5 * jnp.log(2 * math.pi * alpha) - stirling_remainder(alpha)
+    return _complex(alpha) * (log_z - _complex(jnp.log(alpha))) + _complex(constant) - z + jnp.log(series)
 
 
 def _contour(k: Scalar, eta: Scalar, n: Scalar, gamma: Scalar, nodes: int) -> Scalar:
@@ -78,7 +82,7 @@ def _contour(k: Scalar, eta: Scalar, n: Scalar, gamma: Scalar, nodes: int) -> Sc
     rest = k * (1 - eta)
     c = rest / (1 - gamma)
 
-    def halve(_: int, ends: tuple[Scalar, Scalar]) -> tuple[Scalar, Scalar]:
+    def halve(_: Array | int, ends: tuple[Scalar, Scalar]) -> tuple[Scalar, Scalar]:
         mid = 0.5 * (ends[0] + ends[1])
         inside = rest * sum(_fall(mid)) < _FALL
         return jnp.where(inside, mid, ends[0]), jnp.where(inside, ends[1], mid)
@@ -87,10 +91,10 @@ def _contour(k: Scalar, eta: Scalar, n: Scalar, gamma: Scalar, nodes: int) -> Sc
     step = lax.stop_gradient(end) / nodes
     theta = (jnp.arange(nodes, dtype=k.dtype) + 0.5) * step
     first, second = _fall(theta)
-    s = c * lax.complex(1 - first, theta)  # theta cot theta + i theta
+    s = lax.complex(c * (1 - first), c * theta)  # c (theta cot theta + i theta)
     log_z = lax.complex(jnp.log(gamma * c) + second, theta)
-    log_p = _log_lower_gamma(alpha, log_z, gamma * s), _log_lower_gamma(large, log_z, gamma * s)
-    bad = -jnp.expm1((n - 1) * jnp.log1p(-jnp.exp(log_p[0])) + jnp.log1p(-jnp.exp(log_p[1])))
+    small, other = (jnp.log1p(-jnp.exp(_log_lower_gamma(x, log_z, _complex(gamma) * s))) for x in (alpha, large))
+    bad = -jnp.expm1(_complex(n - 1) * small + other)
     shift = (gamma - eta) / (1 - gamma)  # (c - A) / A
     scale = 0.5 * jnp.log(k / (2 * math.pi)) + stirling_remainder(k) - k * log1pmx(shift) + jnp.log1p(shift)
     weight = lax.complex(scale - c * first - k * second, k * shift * theta)
@@ -115,7 +119,7 @@ _fine = in_blocks(omega_delta_at_corner)
 _half = in_blocks(_coarse)
 
 
-def sandwich(k: np.ndarray, eta: np.ndarray, n: np.ndarray, gamma: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def sandwich(k: Numbers, eta: Numbers, n: Numbers, gamma: Numbers) -> tuple[Numbers, Numbers]:
     """1 - prod(1 - q_i) and sum q_i at the corner, unchecked and not rounded."""
     from scipy.special import betainc
 
@@ -144,13 +148,13 @@ def omega_delta(k: Real, eta: Real, n_categories: Real, gamma: Real) -> OmegaDel
     return _omega(*np.broadcast_arrays(domain.check_k(k), border, n, threshold))
 
 
-def _filled(where: np.ndarray, values: np.ndarray) -> np.ndarray:
+def _filled(where: Numbers, values: Numbers) -> Numbers:
     full = np.zeros(where.shape)
     full[where] = values
     return full
 
 
-def _omega(k: np.ndarray, eta: np.ndarray, n: np.ndarray, gamma: np.ndarray) -> OmegaDelta:
+def _omega(k: Numbers, eta: Numbers, n: Numbers, gamma: Numbers) -> OmegaDelta:
     eta = np.minimum(eta, 1 / n)
     lower, upper = sandwich(k, eta, n, gamma)
     need = (upper - lower > _TIGHT * upper) & (gamma <= _CERTIFIED * eta)

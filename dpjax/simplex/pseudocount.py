@@ -20,7 +20,19 @@ from jaxtyping import Array, Bool, Float
 from dpjax._errors import invalid, require
 from dpjax.simplex import _domain as domain
 from dpjax.simplex._blocks import in_blocks
-from dpjax.simplex._rounding import Claim, Real, check_delta, check_epsilon, delta_up, largest, plain, smallest
+from dpjax.simplex._rounding import (
+    THRESHOLD_ERROR,
+    Claim,
+    Number,
+    Numbers,
+    Real,
+    check_delta,
+    check_epsilon,
+    delta_up,
+    largest,
+    plain,
+    smallest,
+)
 from dpjax.simplex._shares import Shares, as_float, check_counts, is_traced
 from dpjax.simplex.dirichlet import dirichlet
 from dpjax.simplex.hockey_stick import log_corner_delta, log_gamma_hockey_stick
@@ -47,9 +59,10 @@ def log_add_remove_delta(
 _LOG_DELTA = {"replace": in_blocks(log_pseudocount_delta), "add-remove": in_blocks(log_add_remove_delta)}
 
 
-def _delta(adjacency: Adjacency, epsilon: np.ndarray, scale: np.ndarray, pseudocount: np.ndarray) -> np.ndarray:
+def _delta(adjacency: Adjacency, epsilon: Numbers, scale: Numbers, pseudocount: Numbers) -> Numbers:
     require(adjacency in _LOG_DELTA, "adjacency", adjacency, 'it must be "replace" or "add-remove"')
-    return delta_up(_LOG_DELTA[adjacency](*np.broadcast_arrays(epsilon, scale, pseudocount)))
+    lowered = epsilon if adjacency == "replace" else epsilon - THRESHOLD_ERROR
+    return delta_up(_LOG_DELTA[adjacency](*np.broadcast_arrays(lowered, scale, pseudocount)))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -64,8 +77,8 @@ class PseudocountMechanism:
     1.157
     """
 
-    scale: float
-    pseudocount: float
+    scale: Number
+    pseudocount: Number
     adjacency: Adjacency = "replace"
 
     def __post_init__(self) -> None:
@@ -76,7 +89,7 @@ class PseudocountMechanism:
 
     @classmethod
     def calibrate(
-        cls, *, epsilon: float, delta: float, pseudocount: float, adjacency: Adjacency = "replace"
+        cls, *, epsilon: Number, delta: Number, pseudocount: Number, adjacency: Adjacency = "replace"
     ) -> PseudocountMechanism:
         """The mechanism with the largest scale that is (epsilon, delta)-private; ValueError with the floor where none is."""
         e, d = check_epsilon(epsilon), check_delta(delta)
@@ -102,7 +115,7 @@ class PseudocountMechanism:
         target = check_delta(delta)
         return plain(smallest(lambda e: _delta(self.adjacency, e, *self._public()) <= target, np.ones(target.shape)))
 
-    def privatize(self, key: Array, counts: Shares, support: Bool[np.ndarray, "*shape"] | None = None) -> Float[Array, "*batch n"]:
+    def privatize(self, key: Array, counts: Shares, support: Bool[Numbers, "*shape"] | None = None) -> Float[Array, "*batch n"]:
         """One private vector for each row of counts, (*batch, n); categories outside the public support stay exactly zero.
 
         counts with a value are checked on the host: whole, at least 0. Records outside the support are dropped, which the
@@ -117,5 +130,5 @@ class PseudocountMechanism:
         concentration = jnp.where(jnp.broadcast_to(jnp.asarray(mask), values.shape), scale * (values + alpha), 0.0)
         return dirichlet(key, concentration, 1)[0]
 
-    def _public(self) -> tuple[np.ndarray, np.ndarray]:
+    def _public(self) -> tuple[Numbers, Numbers]:
         return np.asarray(float(self.scale)), np.asarray(float(self.pseudocount))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpjax.simplex import exact, omega, theorem1
-from dpjax.simplex._rounding import Real, float64
+from dpjax.simplex._rounding import Number, Numbers, Real, float64
 from dpjax.simplex.rows import PublicRows
 
 _CONSTANT = "one supported category: a public constant"
@@ -26,24 +26,24 @@ class RowReport(NamedTuple):
     accounting.
     """
 
-    n_records: np.ndarray
-    n_categories: np.ndarray
-    eta: np.ndarray
-    k: np.ndarray
-    k_min: np.ndarray
-    epsilon: np.ndarray
-    delta: np.ndarray
-    exact_delta: np.ndarray
-    delta_floor: np.ndarray
-    theorem1_reachable: np.ndarray
-    exact_reachable: np.ndarray
+    n_records: Numbers
+    n_categories: Numbers
+    eta: Numbers
+    k: Numbers
+    k_min: Numbers
+    epsilon: Numbers
+    delta: Numbers
+    exact_delta: Numbers
+    delta_floor: Numbers
+    theorem1_reachable: Numbers
+    exact_reachable: Numbers
     reason_theorem1: tuple[str, ...]
     reason_exact: tuple[str, ...]
 
 
 def largest_k(
-    rows: PublicRows, epsilon: float, delta: float, accounting: str, gamma: Real | None
-) -> tuple[np.ndarray, np.ndarray | None]:
+    rows: PublicRows, epsilon: Number, delta: Number, accounting: str, gamma: Real | None
+) -> tuple[Numbers, Numbers | None]:
     """The largest k of each row and the gamma that goes with it; k = 0 where no k meets the target."""
     shape = rows.n_records.shape
     given = None if gamma is None else np.broadcast_to(float64(gamma, "gamma"), shape)
@@ -63,7 +63,7 @@ def largest_k(
     return k, np.where(use, chosen, 0.5 / rows.n_categories)
 
 
-def theorem1_reasons(rows: PublicRows, k: np.ndarray, gamma: np.ndarray) -> list[str]:
+def theorem1_reasons(rows: PublicRows, k: Numbers, gamma: Numbers) -> list[str]:
     """Why A-Theorem 1 does not apply to a row; empty where it does."""
     reasons = []
     for i in range(k.size):
@@ -80,7 +80,7 @@ def theorem1_reasons(rows: PublicRows, k: np.ndarray, gamma: np.ndarray) -> list
     return reasons
 
 
-def theorem1_values(rows: PublicRows, k: np.ndarray, gamma: np.ndarray, where: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def theorem1_values(rows: PublicRows, k: Numbers, gamma: Numbers, where: Numbers) -> tuple[Numbers, Numbers]:
     if not where.any():
         return np.zeros(0), np.zeros(0)
     n = rows.n_categories[where]
@@ -91,11 +91,11 @@ def theorem1_values(rows: PublicRows, k: np.ndarray, gamma: np.ndarray, where: n
 def row_report(
     rows: PublicRows,
     *,
-    epsilon: float,
-    delta: float,
+    epsilon: Number,
+    delta: Number,
     k: Real | None = None,
     gamma: Real | None = None,
-    withheld: np.ndarray | None = None,
+    withheld: Numbers | None = None,
 ) -> RowReport:
     """What each row of a count matrix can promise at the target (epsilon, delta); nothing but public facts is read.
 
@@ -138,13 +138,13 @@ def _why_theorem1(reason: str) -> str:
     return other if not reason or reason.startswith(("Assumption 2", "Assumption 4")) else reason
 
 
-def _why_exact(rows: PublicRows, floor: np.ndarray, epsilon: float) -> list[str]:
+def _why_exact(rows: PublicRows, floor: Numbers, epsilon: Number) -> list[str]:
     cells = rows.n_records * rows.eta
     under = "no k goes under delta = {:.3g} at epsilon = {:g}: the rarest cell has N eta = {:.3g} records"
     return [under.format(f, epsilon, m) if p else NO_PAIR for f, m, p in zip(floor, cells, rows.has_adjacent_pair, strict=True)]
 
 
-def _words(rows: PublicRows, still: np.ndarray, reachable: np.ndarray, why: list[str]) -> tuple[str, ...]:
+def _words(rows: PublicRows, still: Numbers, reachable: Numbers, why: list[str]) -> tuple[str, ...]:
     """The reason of each row; empty where the target can be met."""
     quiet = [_CONSTANT if c else _WITHHELD for c in rows.constant]
     return tuple(q if s else "" if r else w for q, s, r, w in zip(quiet, still, reachable, why, strict=True))

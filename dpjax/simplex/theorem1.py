@@ -22,7 +22,7 @@ from jaxtyping import Array, Float
 from dpjax._errors import invalid, require
 from dpjax.simplex import _domain as domain
 from dpjax.simplex._blocks import in_blocks
-from dpjax.simplex._rounding import SAFETY, Claim, Real, check_delta, check_epsilon, plain
+from dpjax.simplex._rounding import SAFETY, Claim, Number, Numbers, Real, check_delta, check_epsilon, plain
 from dpjax.simplex._special import log_beta_shift
 from dpjax.simplex.omega import _omega, sandwich
 
@@ -48,7 +48,7 @@ def equation6(
 _equation6 = in_blocks(equation6)
 
 
-def _share(form: Form, eta: np.ndarray, n: np.ndarray) -> np.ndarray:
+def _share(form: Form, eta: Numbers, n: Numbers) -> Numbers:
     tight, printed = 1 - (n - 1) * eta, 1 - 2 * eta
     if form == "printed":
         return printed
@@ -78,7 +78,7 @@ def check_theorem1(k: Real | None, eta: Real, n_categories: Real, gamma: Real) -
         require(good, "k", k, mend)
 
 
-def float64_at_least(k: Real, least: np.ndarray) -> bool:
+def float64_at_least(k: Real, least: Numbers) -> bool:
     """Whether k >= least, up to the rounding of 3/(2 eta)."""
     return bool((domain.check_k(k) >= least * (1 - 1e-12)).all())
 
@@ -100,7 +100,7 @@ def theorem1_epsilon(k: Real, eta: Real, n_records: Real, n_categories: Real, ga
     return plain(_epsilon_of(c, border, records, n, threshold, form))
 
 
-def _epsilon_of(k: np.ndarray, eta: np.ndarray, n_records: np.ndarray, n: np.ndarray, gamma: np.ndarray, form: Form) -> np.ndarray:
+def _epsilon_of(k: Numbers, eta: Numbers, n_records: Numbers, n: Numbers, gamma: Numbers, form: Form) -> Numbers:
     share = np.maximum(_share(form, eta, n), eta + 1 / n_records)
     return _equation6(k, eta, n_records, n, gamma, share) * (1 + SAFETY)
 
@@ -112,7 +112,7 @@ def strongest_epsilon(eta: Real, n_records: Real, n_categories: Real, gamma: Rea
 
 def calibrate_theorem1(
     *, epsilon: Real, delta: Real, eta: Real, n_records: Real, n_categories: Real, gamma: Real | None = None, form: Form = "valid"
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[Numbers, Numbers]:
     """The largest k >= 3/(2 eta) whose A-Theorem 1 figures meet the target, and the gamma it takes; k = 0 where none does.
 
     gamma None: for each k the smallest gamma that meets epsilon has the smallest delta (in closed form), so gamma is optimal. A
@@ -131,7 +131,7 @@ def calibrate_theorem1(
     return plain(k.reshape(shape)), plain(_gamma_for(safe, arrays, form).reshape(shape))
 
 
-def _gamma_for(k: np.ndarray, arrays: tuple[np.ndarray, ...], form: Form) -> np.ndarray:
+def _gamma_for(k: Numbers, arrays: tuple[Numbers, ...], form: Form) -> Numbers:
     """The gamma to take at k: the given one, else the smallest that meets epsilon (its delta is then the smallest)."""
     epsilon, _, eta, n_records, n, fixed = (np.broadcast_to(x, k.shape) for x in arrays)
     half = 0.5 / n
@@ -141,7 +141,7 @@ def _gamma_for(k: np.ndarray, arrays: tuple[np.ndarray, ...], form: Form) -> np.
     return np.where(np.isnan(fixed), np.minimum(best, eta * (1 - 1e-9)), fixed)
 
 
-def _meets(k: np.ndarray, arrays: tuple[np.ndarray, ...], form: Form, side: Literal["exact", "lower", "upper"]) -> np.ndarray:
+def _meets(k: Numbers, arrays: tuple[Numbers, ...], form: Form, side: Literal["exact", "lower", "upper"]) -> Numbers:
     """Whether epsilon and delta (exact, or a side of its sandwich) meet the target at k."""
     epsilon, delta, eta, n_records, n, _ = (np.broadcast_to(x, k.shape) for x in arrays)
     gamma = _gamma_for(k, arrays, form)
@@ -155,19 +155,19 @@ def _meets(k: np.ndarray, arrays: tuple[np.ndarray, ...], form: Form, side: Lite
     return sure
 
 
-def _search(arrays: tuple[np.ndarray, ...], form: Form) -> np.ndarray:
+def _search(arrays: tuple[Numbers, ...], form: Form) -> Numbers:
     """The sandwich finds the cells of a logarithmic grid between which the last k lies, the exact delta bisects between them."""
     epsilon, _, eta, n_records, _, _ = arrays
     least = 1.5 / eta
-    # epsilon is near h log(eta/gamma) + h^2/(2 k eta), gamma < eta: k is linear in N for small gamma, and N^2 eta for gamma near eta
+    # epsilon is near h log(eta/gamma) + h^2/(2 k eta), gamma < eta: k is linear in N for small gamma, N^2 eta for gamma near eta
     most = 4 * np.maximum(np.maximum(n_records, eta * n_records**2) * (epsilon + 1), least)
     grid = least * (most / least) ** np.linspace(0.0, 1.0, _GRID).reshape(-1, *[1] * least.ndim)
 
-    def last(side: Literal["exact", "lower", "upper"]) -> np.ndarray:
+    def last(side: Literal["exact", "lower", "upper"]) -> Numbers:
         good = _meets(grid, arrays, form, side)
         return np.where(good.any(axis=0), _GRID - 1 - np.argmax(good[::-1], axis=0), -1)
 
-    def at(index: np.ndarray) -> np.ndarray:
+    def at(index: Numbers) -> Numbers:
         return np.take_along_axis(grid, np.clip(index, 0, _GRID - 1)[None], axis=0)[0]
 
     lo, hi = at(last("upper")), at(last("lower") + 1)
@@ -179,7 +179,7 @@ def _search(arrays: tuple[np.ndarray, ...], form: Form) -> np.ndarray:
     return np.where(reachable, lo, 0.0)
 
 
-def unreachable(epsilon: float, delta: float, eta: float, n_records: float, n_categories: int, gamma: float | None) -> None:
+def unreachable(epsilon: Number, delta: Number, eta: Number, n_records: Number, n_categories: int, gamma: Number | None) -> None:
     """Raise ValueError: A-Theorem 1 cannot meet the target; the message holds the strongest it can state."""
     least = 1.5 / eta
     if gamma is None:
