@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import pathlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
@@ -39,7 +38,7 @@ def run(
     if dry_run:
         print(sweep.cost(plan))
         return DONE
-    outcome = sweep.run(plan, about=about(dataset))
+    outcome = sweep.run(plan, about=about(dataset, plan))
     store_outlines(dataset, outcome.directory)
     print(f"{outcome.directory}: {outcome.done} cells done, {outcome.failed} failed")
     if outcome.results is not None:
@@ -52,12 +51,12 @@ def run(
 
 def read_data(config: sweep.Config) -> Any:
     """The data set that [data] describes; None where the config has no such table."""
+    from dpjax.datasets import DataConfig
     from dpjax.sweep import validated
 
     if not config.data:
         return None
-    datasets: Any = importlib.import_module("dpjax.datasets")
-    return validated(datasets.DataConfig, config.data, "data").load()
+    return validated(DataConfig, config.data, "data").load()
 
 
 def fingerprint(dataset: Any) -> str:
@@ -66,18 +65,18 @@ def fingerprint(dataset: Any) -> str:
 
     if dataset is None:
         return ""
-    counts = dataset.counts
-    if counts is not None and not hasattr(counts, "__array__"):  # a sparse matrix: its entries in row order
-        entries = counts.tocoo()
-        counts = [entries.row.tolist(), entries.col.tolist(), entries.data.tolist()]
-    return sweep.fingerprint(counts=counts, matrix=dataset.matrix, labels=[str(label) for label in dataset.labels])
+    return sweep.fingerprint(counts=dataset.counts, matrix=dataset.matrix, labels=[str(label) for label in dataset.labels])
 
 
-def about(dataset: Any) -> Mapping[str, Any]:
-    """What the results say of their data."""
+def about(dataset: Any, plan: sweep.Plan) -> Mapping[str, Any]:
+    """What the results say of their data, and of what was declared public to state a guarantee."""
     if dataset is None:
         return {}
-    return {"name": dataset.name, "source": dataset.source, "synthetic": dataset.synthetic, "report": dataset.report.summary()}
+    said = {"name": dataset.name, "source": dataset.source, "synthetic": dataset.synthetic, "report": dataset.report.summary()}
+    if hasattr(plan.workload, "rows"):
+        said["public"] = plan.workload.rows(plan.grid.cells[0].values).statement
+    print("\n".join(str(said[key]) for key in ("source", "report", "public") if key in said))
+    return said
 
 
 def store_outlines(dataset: Any, directory: pathlib.Path) -> None:

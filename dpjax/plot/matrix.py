@@ -70,6 +70,7 @@ def _setting(results: xr.Dataset) -> str:
             f" Rows that cannot meet it are withheld (uniform on their support): {int(withheld.max())} to {int(withheld.min())}."
         )
     vacuous = [label for name, label in _BOUNDS.items() if not bool((results[name] < 1).any())]
+    words += f" Public: {results.attrs['data_public']}." if "data_public" in results.attrs else ""
     return words + (f" Vacuous here (1 or more), so not drawn: {'; '.join(vacuous)}." if vacuous else "")
 
 

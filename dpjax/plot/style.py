@@ -12,6 +12,7 @@ import pathlib
 import tempfile
 import textwrap
 from collections.abc import Iterator
+from typing import Any
 
 import matplotlib as mpl
 import xarray as xr
@@ -47,7 +48,7 @@ def look() -> Iterator[None]:
         yield
 
 
-def line(index: int) -> dict[str, object]:
+def line(index: int) -> dict[str, Any]:
     """Colour and dash of the index-th line."""
     return {"color": PALETTE[index % len(PALETTE)], "linestyle": DASHES[index % len(DASHES)]}
 

@@ -133,7 +133,11 @@ class MatrixWorkload:
 
     def check(self, cell: Mapping[str, Scalar]) -> None:
         """The cell's table and its public rows; the calibration itself is left to `prepare`."""
-        self._rows(self._table(cell))
+        self.rows(cell)
+
+    def rows(self, cell: Mapping[str, Scalar]) -> PublicRows:
+        """What the cell declares public of each row."""
+        return self._rows(self._table(cell))
 
     def _table(self, cell: Mapping[str, Scalar]) -> Table:
         table = validated(Table, {**self.table, **cell}, "mechanism")

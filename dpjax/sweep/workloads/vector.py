@@ -49,7 +49,7 @@ class Table(pydantic.BaseModel):
     precision: Literal["float32", "float64"] = "float32"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class VectorWorkload:
     """See the module. `counts` (n,) are the records of each category; their shares are the sensitive vector C."""
 
