@@ -25,7 +25,7 @@ DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (1, 1)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 COLOUR_MAP = "cividis"
 
-_SETTINGS = {
+_SETTINGS: Any = {
     "axes.grid": True,
     "axes.spines.right": False,
     "axes.spines.top": False,

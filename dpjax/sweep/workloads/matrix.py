@@ -143,33 +143,35 @@ class MatrixWorkload:
         table = validated(Table, {**self.table, **cell}, "mechanism")
         if (table.k_factor is None) == (table.epsilon is None):
             invalid("mechanism", {**self.table, **cell}, "give k_factor, or epsilon with delta, there or as an axis, and not both")
-        if table.delta is None and table.epsilon is not None:
-            invalid("mechanism.delta", None, "k is calibrated to epsilon together with delta: give both")
+        if table.epsilon is not None:
+            _target(table)
         if (table.eta is None) == (table.minimum_count is None):
             invalid("mechanism.eta", table.eta, 'give eta ("smallest share" or a number) or minimum_count, and not both')
         return table
 
     def _rows(self, table: Table) -> PublicRows:
-        support = "observed" if table.support == "observed" else np.ones(self.counts.shape, dtype=bool)
-        if table.minimum_count is None:
-            return PublicRows.from_counts(self.counts, support=support, eta=table.eta)
-        supported = self.counts[self.counts > 0] if table.support == "observed" else self.counts
-        least = int(supported.min())
-        require(
-            table.minimum_count <= least, "mechanism.minimum_count", table.minimum_count, f"a supported cell has {least} records"
-        )
-        return PublicRows.from_counts(self.counts, support=support, eta=table.minimum_count / self.counts.sum(axis=1))
+        support: Any = "observed" if table.support == "observed" else np.ones(self.counts.shape, dtype=bool)
+        eta: Any = table.eta
+        if table.minimum_count is not None:
+            supported = self.counts[self.counts > 0] if table.support == "observed" else self.counts
+            least = int(supported.min())
+            require(
+                table.minimum_count <= least, "mechanism.minimum_count", table.minimum_count, f"some supported cell has {least} records"
+            )
+            eta = table.minimum_count / self.counts.sum(axis=1)
+        return PublicRows.from_counts(self.counts, support=support, eta=eta)
 
     def mechanism(self, cell: Mapping[str, Scalar]) -> MatrixMechanism:
         """The cell's mechanism on the public rows."""
         table = self._table(cell)
         rows = self._rows(table)
-        if table.epsilon is None:
+        if table.k_factor is not None:
             return MatrixMechanism(rows=rows, k=np.where(rows.constant, 1.0, table.k_factor * rows.k_min), gamma=table.gamma)
+        epsilon, delta = _target(table)
         return MatrixMechanism.calibrate(
             rows=rows,
-            epsilon=table.epsilon,
-            delta=table.delta,
+            epsilon=epsilon,
+            delta=delta,
             accounting=table.accounting,
             gamma=table.gamma,
             unreachable="withhold",
@@ -182,10 +184,10 @@ class MatrixWorkload:
         epsilon, delta = _theorem1(mechanism)
         at_delta = table.delta if table.delta is not None else delta
         require(at_delta < 1, "mechanism.delta", None, "A-Theorem 1 states none here, since it covers not every row: give one")
-        still = mechanism.rows.constant | mechanism.withheld
+        k, still = np.asarray(mechanism.k), mechanism.rows.constant | np.asarray(mechanism.withheld)
         dtype = np.dtype(table.precision)
         params = {
-            "alpha": np.where(still[:, None], 0.0, mechanism.k[:, None] * P).astype(dtype),
+            "alpha": np.where(still[:, None], 0.0, k[:, None] * P).astype(dtype),
             "public": np.where(still[:, None], mechanism.rows.support / mechanism.rows.n_categories[:, None], 0.0).astype(dtype),
             "P": P.astype(dtype),
             "pi": pi.astype(dtype),
@@ -195,7 +197,7 @@ class MatrixWorkload:
             "theorem1_delta": delta,
             "at_delta": at_delta,
             "exact_epsilon": mechanism.exact_epsilon(at_delta),
-            "n_withheld": int(mechanism.withheld.sum()),
+            "n_withheld": int(np.asarray(mechanism.withheld).sum()),
             "stationary": pi,
             "stationary_draw": np.asarray(gth(_draw(jax.random.key(0), params, 0, 1))[0], dtype=np.float64),
             **self._bounds(mechanism),
@@ -205,12 +207,12 @@ class MatrixWorkload:
 
     def _bounds(self, mechanism: MatrixMechanism) -> dict[str, float]:
         """Theorems 4', 4 and 5' for the mechanism that draws every row; inf where a row is withheld, which they do not speak of."""
-        if mechanism.withheld.any():
+        if np.any(mechanism.withheld):
             return dict.fromkeys(("tv_bound", "tv_bound_printed", "tau_bound"), math.inf)
         P, pi = self.truth
         drawn = ~mechanism.rows.constant
         kl = np.zeros(len(pi))
-        kl[drawn] = expected_kl(P[drawn], mechanism.k[drawn])
+        kl[drawn] = expected_kl(P[drawn], np.asarray(mechanism.k)[drawn])
         fourth, fifth = stationary_bound(kl, pi, self.deviation), ergodicity_bound(P, mechanism.k, kl, pi)
         return {"tv_bound": fourth.value, "tv_bound_printed": fourth.printed, "tau_bound": fifth.value}
 
@@ -226,6 +228,13 @@ class MatrixWorkload:
                 "tau_change": jnp.abs(tau - true_tau),
                 "column_sum": jnp.abs(private - params["P"]).sum(axis=-2).max(axis=-1),
             }
+
+
+def _target(table: Table) -> tuple[float, float]:
+    """The joint target; both of its numbers or neither."""
+    if table.epsilon is None or table.delta is None:
+        invalid("mechanism.delta", table.delta, "k is calibrated to epsilon together with delta: give both")
+    return table.epsilon, table.delta
 
 
 def _draw(key: jax.Array, params: Any, first: Any, n: int) -> Float[Array, "n states states"]:

@@ -121,12 +121,12 @@ class VectorWorkload:
 
     def _mechanism(self, table: Table) -> DirichletMechanism:
         public = {"eta": table.eta, "n_records": int(self.counts.sum()), "n_categories": int(self.counts.size)}
-        if table.epsilon is not None:
+        if table.epsilon is not None and table.delta is not None:
             return DirichletMechanism.calibrate(
                 epsilon=table.epsilon, delta=table.delta, accounting=table.accounting, gamma=table.gamma, **public
             )
-        k = table.k if table.k is not None else table.k_factor * 1.5 / table.eta
-        return DirichletMechanism(k=k, gamma=table.gamma, **public)
+        k = table.k if table.k_factor is None else table.k_factor * 1.5 / table.eta
+        return DirichletMechanism(k=float(k or 0.0), gamma=table.gamma, **public)
 
     def prepare(self, cell: Mapping[str, Scalar]) -> Prepared:
         """The shapes k C, and what they cost."""
