@@ -1,7 +1,7 @@
 """Dirichlet draws, in log space until the end.
 
 If g_j ~ Gamma(alpha_j, 1) are independent, p = g / sum(g) ~ Dirichlet(alpha). With log g_j = log d_j + y_j (`gamma`),
-top = max_j y_j and w_j = d_j / sum(d):
+top = max_j y_j and w_j = d_j / sum(d), over the categories with alpha_j > 0:
 
     p_j = w_j e^(y_j - top) / sum_l w_l e^(y_l - top).
 
@@ -28,7 +28,7 @@ def _normalised_parts(
 ) -> tuple[Float[Array, "*batch n"], Float[Array, "draws *batch n"]]:
     """(log w, y - top)."""
     log_d, y = gamma_parts(key, alpha.reshape(-1), n_draws, first)
-    log_d, y = log_d.reshape(alpha.shape), y.reshape(n_draws, *alpha.shape)
+    log_d, y = jnp.where(alpha == 0, -jnp.inf, log_d.reshape(alpha.shape)), y.reshape(n_draws, *alpha.shape)
     return jax.nn.log_softmax(log_d, axis=-1), y - jnp.max(y, axis=-1, keepdims=True)
 
 

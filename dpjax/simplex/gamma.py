@@ -33,6 +33,7 @@ from dpjax.simplex.gamma_derivative import log_gamma_derivative
 from dpjax.simplex.gamma_redraw import GROUP, redraw_rejected
 
 _ROW_LANES = 512  # a row of lanes is at least this wide, so that the inner loop is long for five categories too
+_MOST_ROW_LANES = 2**15  # and no wider than this for the sake of no padding, since the tables must stay in the cache
 _BOOST_BLOCK = 255  # the block of bits of the exponential for alpha < 1
 
 
@@ -48,7 +49,7 @@ class _Rows(NamedTuple):
 
 def _rows(n_draws: int, n_components: int) -> _Rows:
     step = GROUP // math.gcd(n_components, GROUP)  # the fewest samples that need no padding
-    samples = step * -(-_ROW_LANES // (step * n_components)) if n_components < _ROW_LANES else 1
+    samples = step * -(-_ROW_LANES // (step * n_components)) if step * n_components < _MOST_ROW_LANES else 1
     if n_draws < 8 * samples:
         samples = max(n_draws, 1)
     width = samples * n_components
@@ -164,6 +165,12 @@ def _gamma_parts_jvp(n_draws: int, primals: tuple, tangents: tuple) -> tuple:
     return (log_d, deviation), (of_log_d * tangents[1], (whole - of_log_d[None]) * tangents[1][None])
 
 
+@functools.partial(jax.jit, static_argnames="n_draws")
+def _log_gamma(key: Key[Array, ""], alpha: Float[Array, "*shape"], n_draws: int, first: UInt32[Array, ""]) -> Float[Array, ...]:
+    log_d, deviation = gamma_parts(key, alpha.reshape(-1), n_draws, first)
+    return (log_d[None] + deviation).reshape(n_draws, *alpha.shape)
+
+
 def check_draws(alpha: ArrayLike, n_draws: int, first: int | Array) -> tuple[Float[Array, ...], UInt32[Array, ""]]:
     """(alpha as an array, first as a counter word), or ValueError; a traced alpha or first is taken as it is."""
     alpha = jnp.asarray(alpha)
@@ -203,5 +210,4 @@ def log_gamma_draws(key: Key[Array, ""], alpha: ArrayLike, n_draws: int, first: 
     True
     """
     alpha, start = check_draws(alpha, n_draws, first)
-    log_d, deviation = gamma_parts(key, alpha.reshape(-1), n_draws, start)
-    return (log_d[None] + deviation).reshape(n_draws, *alpha.shape)
+    return _log_gamma(key, alpha, n_draws, start)

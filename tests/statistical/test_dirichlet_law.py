@@ -14,7 +14,7 @@ from dpjax.simplex.dirichlet import dirichlet, log_dirichlet
 
 pytestmark = pytest.mark.statistical
 
-N_DRAWS = 200_000
+N_DRAWS = 100_000
 N_TESTS = 300  # p-values and scores compared in this file, rounded up
 THRESHOLD = 1e-6 / N_TESTS
 NEAR_ONE = np.log(0.99)
@@ -71,8 +71,10 @@ def draws(request):
 def test_beta_marginals(draws, name):
     alpha = CONCENTRATIONS[name]
     assert marginal_p_values(draws[name], alpha).min() > THRESHOLD
+    # near the Gaussian limit 5 % on every category only widens the marginals by 2.5 %, for `test_covariance` to see
+    wrong_places = np.arange(len(alpha)) == 0 if name == "large" else np.full(len(alpha), True)
     for wrong in (0.95, 1.05):
-        assert marginal_p_values(draws[name], alpha * wrong).min() < THRESHOLD
+        assert marginal_p_values(draws[name], np.where(wrong_places, alpha * wrong, alpha)).min() < THRESHOLD
 
 
 @CASES
