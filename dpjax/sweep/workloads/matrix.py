@@ -33,6 +33,7 @@ from dpjax.simplex import (
     ergodicity_bound,
     expected_kl,
     log_dirichlet,
+    smallest_shares,
     stationary_bound,
     strongest_epsilon,
 )
@@ -156,10 +157,20 @@ class MatrixWorkload:
             supported = self.counts[self.counts > 0] if table.support == "observed" else self.counts
             least = int(supported.min())
             require(
-                table.minimum_count <= least, "mechanism.minimum_count", table.minimum_count, f"some supported cell has {least} records"
+                table.minimum_count <= least,
+                "mechanism.minimum_count",
+                table.minimum_count,
+                f"some supported cell has {least} records",
             )
             eta = table.minimum_count / self.counts.sum(axis=1)
-        return PublicRows.from_counts(self.counts, support=support, eta=eta)
+        rows = PublicRows.from_counts(self.counts, support=support, eta=eta)
+        smallest = smallest_shares(self.counts, rows.support)
+        low = ~rows.constant & (rows.eta > smallest * (1 + 1e-12))
+        if low.any():
+            row = int(np.argmax(low))
+            mend = f"the smallest share of row {self.labels[row]} is {smallest[row]:.6g} ({int(low.sum())} rows fall below): declare a lower one"
+            invalid("mechanism.eta", table.eta, mend)
+        return rows
 
     def mechanism(self, cell: Mapping[str, Scalar]) -> MatrixMechanism:
         """The cell's mechanism on the public rows."""
@@ -223,10 +234,10 @@ class MatrixWorkload:
             stationary = gth(private)
             tau, true_tau = ergodicity_coefficient(private), ergodicity_coefficient(params["P"])
             return {
-                "tv": 0.5 * jnp.abs(stationary - params["pi"]).sum(axis=-1),
+                "tv": 0.5 * jnp.abs(stationary - params["pi"][None]).sum(axis=-1),
                 "stationary_private": stationary,
                 "tau_change": jnp.abs(tau - true_tau),
-                "column_sum": jnp.abs(private - params["P"]).sum(axis=-2).max(axis=-1),
+                "column_sum": jnp.abs(private - params["P"][None]).sum(axis=-2).max(axis=-1),
             }
 
 
@@ -241,7 +252,7 @@ def _draw(key: jax.Array, params: Any, first: Any, n: int) -> Float[Array, "n st
     """Private matrices first, ..., first + n - 1: a Dirichlet row where alpha is given, the public row elsewhere."""
     drawn = (params["alpha"] > 0).any(axis=-1, keepdims=True)
     alpha = jnp.where(drawn, params["alpha"], (params["public"] > 0).astype(params["alpha"].dtype))
-    return jnp.where(drawn, jnp.exp(log_dirichlet(key, alpha, n, first)), params["public"])
+    return jnp.where(drawn[None], jnp.exp(log_dirichlet(key, alpha, n, first)), params["public"][None])
 
 
 def _theorem1(mechanism: MatrixMechanism) -> tuple[float, float]:

@@ -31,7 +31,7 @@ AXES = {
     "gamma": Label(long_name="threshold gamma of the good set"),
     "accounting": Label(long_name="accountant that k is calibrated with"),
 }
-NOT_STATED = "; NaN where A-Theorem 1 does not apply"
+NOT_STATED = "; inf where A-Theorem 1 does not apply"
 
 
 class Table(pydantic.BaseModel):
@@ -135,7 +135,7 @@ class VectorWorkload:
         k, n, records = mechanism.k, mechanism.n_categories, mechanism.n_records
         epsilon, tight, delta = _theorem1(mechanism)
         at_delta = table.delta if table.delta is not None else delta
-        require(not math.isnan(at_delta), "mechanism.delta", None, "A-Theorem 1 states none here (see its assumptions): give one")
+        require(at_delta < 1, "mechanism.delta", None, "A-Theorem 1 states none here (see its assumptions): give one")
         exact = {
             "share": self.shares,
             "concentration": k,
@@ -155,14 +155,14 @@ class VectorWorkload:
         shares = params["shares"]
         with jax.enable_x64(shares.dtype == jnp.float64):
             log_private = log_dirichlet(key, params["k"] * shares, n, first)
-            kl = jnp.sum(shares * (jnp.log(shares) - log_private), axis=-1)
+            kl = jnp.sum(shares[None] * (jnp.log(shares)[None] - log_private), axis=-1)
         return {"kl": kl, "private": jnp.exp(log_private)}
 
 
 def _theorem1(mechanism: DirichletMechanism) -> tuple[float, float, float]:
-    """(epsilon, tight epsilon, delta) of A-Theorem 1, NaN where its assumptions fail or gamma is not given."""
+    """(epsilon, tight epsilon, delta) of A-Theorem 1, (inf, inf, 1) where its assumptions fail or gamma is not given."""
     if mechanism.gamma is None or not mechanism.eta < 0.25 or mechanism.k < 1.5 / mechanism.eta * (1 - 1e-12):
-        return math.nan, math.nan, math.nan
+        return math.inf, math.inf, 1.0
     return float(mechanism.epsilon), float(mechanism.tight_epsilon), float(mechanism.delta)
 
 
