@@ -77,7 +77,7 @@ def _k_of_epsilon(epsilon: float) -> tuple[float, float]:
 def grades_rows(results: xr.Dataset) -> list[Row]:
     """A3 and A5 from the sweep over k."""
     first, last = results.isel(k=0), results.isel(k=-1)
-    data = f"{results.attrs['data']}; {int(results.attrs['samples']):,} draws for each k"
+    data = f"{results.attrs['data_source'].rstrip('.')}; {int(results['samples'].max()):,} draws for each k"
     return [
         Row(
             id="A3",
@@ -104,7 +104,7 @@ def _ratio(cell: xr.Dataset) -> float:
 
 def taxi_rows(results: xr.Dataset) -> list[Row]:
     """A6 and A7 from the sweep over k_factor."""
-    data = f"{results.attrs['data']}; {int(results.attrs['samples']):,} privatizations for each epsilon"
+    data = f"{results.attrs['data_source'].rstrip('.')}; {int(results['samples'].max()):,} privatizations for each epsilon"
     cells = [results.isel(k_factor=i) for i in _nearest(results, (0.0, 3.73, 5.19))]
     ours = "; ".join(
         f"({float(c['theorem1_epsilon']):.2f}, {float(c['at_delta']):.2g}) at {float(c['k_factor']):.1f} k_min" for c in cells

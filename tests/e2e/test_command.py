@@ -1,0 +1,156 @@
+"""The command from end to end: the shipped configs in small, on built-in and on real data, and every kind of bad input."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from dpjax import sweep
+from dpjax.cli import main
+
+CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs"
+
+
+def _run(config, out, *settings):
+    changes = [word for setting in settings for word in ("--set", setting)]
+    return main(["run", str(CONFIGS / config), "--out", str(out), *changes])
+
+
+def test_the_grades_in_small(tmp_path, capsys):
+    assert _run("grades.toml", tmp_path / "g", "sweep.samples=50", "sweep.axes.k=[20.6, 110.6]") == 0
+    printed = capsys.readouterr().out
+    assert "Synthetic grades" in printed
+    assert (tmp_path / "g" / "figures" / "grades-kl.png").exists()
+    assert sweep.open(tmp_path / "g").sizes["k"] == 2
+
+
+def test_the_synthetic_manhattan_in_small_and_drawn_again(tmp_path, capsys):
+    out = tmp_path / "m"
+    assert _run("manhattan.toml", out, "sweep.samples=20", "sweep.axes.k_factor=[1.0, 3.0]") == 0
+    printed = capsys.readouterr().out
+    assert "dropped 1,195 in transitions seen fewer than 12 times" in printed
+    assert "support: observed in the data, treated as public by the user's declaration" in printed
+    assert "67 rows" in printed
+    names = {path.name for path in (out / "figures").iterdir()}
+    assert {"manhattan-map.png", "manhattan-rows.pdf", "manhattan-stationary-error.png"} <= names
+    for path in (out / "figures").iterdir():
+        path.unlink()
+    assert main(["plot", str(out)]) == 0
+    assert {path.name for path in (out / "figures").iterdir()} == names
+
+
+def test_the_real_green_taxis(tmp_path, shared_data, capsys):
+    path = shared_data / "nyc_tlc" / "green_tripdata_2025-11.parquet"
+    settings = (f"data.path={path}", "sweep.samples=4", "sweep.axes.epsilon=[2.0, 8.0]", "data.at_least=3")
+    assert _run("taxis.toml", tmp_path / "t", *settings) == 0
+    printed = capsys.readouterr().out
+    assert "Read 46,912 trips" in printed
+    assert "can be private, exact accounting, delta 1e-06" in printed
+    assert "The whole matrix" in printed
+    results = sweep.open(tmp_path / "t")
+    withheld = results["n_withheld"].values
+    assert withheld[0] > withheld[1]
+    drawn = results["row_drawn"].isel(epsilon=0) == 1
+    assert (results["row_least_exact"].isel(epsilon=0).where(drawn, 0) <= 2.0).all()
+    assert (results["exact_epsilon"] <= results["epsilon"]).all()
+
+
+def test_the_real_class_of_98(tmp_path, shared_data):
+    path = shared_data / "grades" / "gatech_calculus_sections_2013-14.csv"
+    assert _run("grades-file.toml", tmp_path / "g", f"data.path={path}", "sweep.samples=10", "sweep.axes.k=[20.6]") == 0
+    results = sweep.open(tmp_path / "g")
+    np.testing.assert_allclose(results["share"].isel(k=0), np.array([26, 20, 22, 11, 11]) / 90)
+
+
+GOOD = "a,b\n5,4\n3,6\n"
+BAD_COUNTS = {
+    "negative": "a,b\n5,-4\n3,6\n",
+    "fractional": "a,b\n5,4.5\n3,6\n",
+    "not finite": "a,b\n5,inf\n3,6\n",
+    "not a number": "a,b\n5,nan\n3,6\n",
+    "an empty row": "a,b\n5,4\n0,0\n",
+    "not square": "a,b\n5,4\n",
+    "ragged": "a,b\n5,4\n3\n",
+    "one category": "a\n5\n",
+    "reducible": "a,b,c\n5,0,0\n0,5,1\n0,2,3\n",
+    "nothing": "",
+    "cut in the middle of a letter": "a,\xe4\n5,4\n3,6\n",
+}
+
+
+@pytest.mark.parametrize("name", BAD_COUNTS)
+def test_bad_counts_give_one_sentence_and_write_nothing(tmp_path, capsys, name):
+    path = tmp_path / "counts.csv"
+    path.write_bytes(BAD_COUNTS[name].encode("latin-1"))
+    settings = ('data={source="count-matrix"}', f"data.path={path}", "sweep.axes.k_factor=[1.0]", "sweep.samples=4")
+    code = _run("manhattan.toml", tmp_path / "out", *settings)
+    _refused(capsys, code, tmp_path / "out")
+
+
+def test_good_counts_pass_the_same_way(tmp_path):
+    path = tmp_path / "counts.csv"
+    path.write_text(GOOD)
+    settings = ('data={source="count-matrix"}', f"data.path={path}", "sweep.axes.k_factor=[1.0]", "sweep.samples=4")
+    assert _run("manhattan.toml", tmp_path / "out", *settings, "mechanism.eta=0.1", "mechanism.gamma=1e-6") == 0
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "mechanism.eta=0.09",  # above the smallest share, 8/98
+        "mechanism.gamma=0.2",  # 1/n
+        "mechanism.etta=0.07",
+        "sweeep.samples=3",
+        "sweep.sample=3",
+        "data.source=gradess",
+        "data.paths=x",
+        "sweep.samples=-1",
+        "sweep.axes.k=[0.0]",
+        "sweep.axes.kk=[1.0]",
+        "workload=dirichlet-vectors",
+        "mechanism.eta=nan",
+    ],
+)
+def test_a_bad_config_gives_one_sentence_and_writes_nothing(tmp_path, capsys, setting):
+    _refused(capsys, _run("grades.toml", tmp_path / "out", setting), tmp_path / "out")
+
+
+def test_a_file_that_is_no_trip_record(tmp_path, capsys):
+    import pyarrow
+    import pyarrow.parquet
+
+    table = tmp_path / "t.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"x": [1, 2]}), table)
+    broken = tmp_path / "b.parquet"
+    broken.write_bytes(table.read_bytes()[:-20])
+    for path in (table, broken, tmp_path / "missing.parquet"):
+        code = _run("taxis.toml", tmp_path / "out", f"data.path={path}")
+        _refused(capsys, code, tmp_path / "out")
+
+
+def _refused(capsys, code, out):
+    captured = capsys.readouterr()
+    assert code == 2
+    assert re.fullmatch(r"dpjax: error: [^\n]+\n", captured.err), captured.err
+    assert "Traceback" not in captured.err
+    assert not out.exists()
+
+
+def test_the_command_as_a_process():
+    done = subprocess.run([sys.executable, "-m", "dpjax.cli", "run", "nowhere.toml"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("dpjax: error: config is 'nowhere.toml'")
+
+
+def test_the_reproduction_table(tmp_path):
+    from experiments import reproduction
+
+    rows = {row.id: row for row in reproduction.accounting_rows()}
+    assert rows["A1"].ours.startswith("2.2119 by (6); 2.1710 by (6) corrected; 0.6294 exact")
+    assert rows["A2"].ours.startswith("0.001995 by (7)")
+    assert "at k=31.16" in rows["A4"].ours
+    written = reproduction.write(list(rows.values()), tmp_path)
+    assert all(path.stat().st_size > 500 for path in written)
