@@ -1,0 +1,76 @@
+"""Many private trajectories of one sensitive trajectory.
+
+The law of the next private state depends on (s', s) only. So the cumulative law of every row is tabulated once for each distinct sensitive
+state, and a draw is one uniform and a bisection in a packed row: log2 of the largest degree steps, whatever the selection.
+
+Lane i has the key fold_in(key, i). A lane's numbers come from its own uniforms compared with table entries, and both are computed apart
+from the other lanes: the same lane gives the same trajectory in any batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+
+from dpjax.trajectory.kernel import Kernel, invert_packed
+from dpjax.trajectory.online import TrajectoryState, begin
+from dpjax.trajectory.uniforms import PER_BLOCK, uniforms_between
+
+TABLE_BYTES = 2**28  # tables held at once: 256 MiB, that is 400 distinct sensitive states of a web graph of 58,000 edges
+LANES = 4096  # lanes a call
+STEPS = 1024  # transitions a call, a multiple of PER_BLOCK
+
+
+class Segment(NamedTuple):
+    """Consecutive transitions and the tables they need: transition k of the segment uses `tables[position[k]]`."""
+
+    tables: Float[Array, "targets width"]
+    position: Int[np.ndarray, " steps"]
+    targets: Int[np.ndarray, " targets"]  # the sensitive state of each table
+
+
+def segments(table: Callable[[int], Float[Array, " width"]], targets: Int[np.ndarray, " steps"], width: int) -> Iterator[Segment]:
+    """Cut the transitions into stretches whose tables, of `width` numbers each, fit in TABLE_BYTES: one table a distinct target."""
+    longest = max(PER_BLOCK, min(STEPS, TABLE_BYTES // (8 * width) // PER_BLOCK * PER_BLOCK))
+    for start in range(0, len(targets), longest):
+        distinct, position = np.unique(targets[start : start + longest], return_inverse=True)
+        spare = 2 ** (len(distinct) - 1).bit_length() - len(distinct)  # up to a power of two of tables: few shapes to compile
+        rows = [table(int(s)) for s in distinct]
+        yield Segment(jnp.stack(rows + rows[-1:] * spare), position.astype(np.int32), np.pad(distinct, (0, spare), "edge"))
+
+
+def begin_lanes(
+    key: Key[Array, ""], lanes: Int[Array, " lanes"], initial: Float[Array, " n"]
+) -> tuple[Key[Array, " lanes"], TrajectoryState]:
+    """The key and the first private state of each lane."""
+    keys = jax.vmap(jax.random.fold_in, (None, 0))(key, lanes)
+    return keys, jax.vmap(begin, (0, None))(keys, initial)
+
+
+def walk_lanes(
+    keys: Key[Array, " lanes"],
+    kernel: Kernel,
+    private: Int[Array, " lanes"],
+    tables: Float[Array, "targets slots"],
+    position: Int[Array, " steps"],
+    first_block: Int[Array, ""],
+) -> tuple[Int[Array, " lanes"], Int[Array, "steps lanes"]]:
+    """The transitions of one segment for a block of lanes; the segment begins after 16 first_block transitions."""
+    n_steps, n_slots = len(position), tables.shape[1]
+    blocks = (n_steps + PER_BLOCK) // PER_BLOCK  # times 1 .. n_steps of the segment
+    uniforms = jax.vmap(uniforms_between, (0, None, None), 1)(keys, first_block, blocks)[1 : n_steps + 1]
+    flat = tables.reshape(-1)
+
+    def body(
+        private: Int[Array, " lanes"], x: tuple[Int[Array, ""], Float[Array, " lanes"]]
+    ) -> tuple[Int[Array, " lanes"], Int[Array, " lanes"]]:
+        at, uniform = x
+        private = jax.vmap(invert_packed, (None, None, None, 0, 0))(kernel.neighbours, flat, at * n_slots, private, uniform)
+        return private, private
+
+    return jax.lax.scan(body, private, (position, uniforms))
