@@ -1,19 +1,21 @@
 """When two trajectories are close enough that the output must not tell them apart (paper B, Definition 4 and Appendix B).
 
-G(i, j) is the length of the shortest path from i to j with edge lengths W_ij = -log P_ij, in nats; G(i, i) = 0. Trajectories w, v of n + 1
-states are compared over t = 1..n: the first state is not used by the mechanisms (s'_0 is drawn from a public law), so it costs nothing.
+G(i, j) is the length of the shortest path from i to j with edge lengths W_ij = -log P_ij, in nats; G(i, i) = 0. Trajectories w,
+v of n + 1 states are compared over t = 1..n: the first state is not used by the mechanisms (s'_0 is drawn from a public law),
+so it costs nothing.
 
     Adjacency(rho):        sum_{t>=1} G_sym(w_t, v_t) <= rho,   G_sym = (G + G^T)/2 ("average") or max(G, G^T) ("max")
     HammingAdjacency(b):   #{t >= 1 : w_t != v_t} <= b
 
-Sensitivity. One step scores candidate r by q_r = -G(r, s). Going from s to v changes the scores by amounts that spread over a range of at
-most G(s, v) + G(v, s) (two triangle inequalities), and Lemma 1 of the derivations shows that permute-and-flip at coin scale c then loses at
-most c times that range. Summed over the steps of two adjacent trajectories the range is at most `sensitivity`:
+Sensitivity. One step scores candidate r by q_r = -G(r, s). Going from s to v changes the scores by amounts that spread over a
+range of at most G(s, v) + G(v, s) (two triangle inequalities), and Lemma 1 of the derivations shows that permute-and-flip at
+coin scale c then loses at most c times that range. Summed over the steps of two adjacent trajectories the range is at most
+`sensitivity`:
 
     2 rho for "average" (an equality of sums) and for "max" (an upper bound);     b max_ij [G(i, j) + G(j, i)] under Hamming.
 
-So the coin scale is epsilon / sensitivity = epsilon / (2 rho) for both symmetrisations. With min(G, G^T) or a one-sided sum the range is not
-bounded by rho, and the mechanism at this scale is not epsilon-private: such adjacencies are refused.
+So the coin scale is epsilon / sensitivity = epsilon / (2 rho) for both symmetrisations. With min(G, G^T) or a one-sided sum the
+range is not bounded by rho, and the mechanism at this scale is not epsilon-private: such adjacencies are refused.
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ from jaxtyping import Float, Int
 from dpjax._errors import invalid, require
 
 _REFUSED = {
-    "min": "the smaller of G(w, v) and G(v, w) does not bound the loss, and the mechanism would not be epsilon-private; use 'average' or 'max'",
-    "one-sided": "a one-sided sum of G(w, v) does not bound the loss, and the mechanism would not be private; use 'average' or 'max'",
+    "min": "the smaller of G(w, v) and G(v, w) does not bound the loss: not epsilon-private; use 'average' or 'max'",
+    "one-sided": "a one-sided sum of G(w, v) does not bound the loss: not epsilon-private; use 'average' or 'max'",
     "sum": "G + G^T within rho is the average within rho / 2; use 'average' with half the rho",
 }
 
@@ -62,12 +64,12 @@ class Adjacency:
 
     def sensitivity(self) -> float:
         """The most by which the range of the scores, summed over the steps, differs between adjacent trajectories: 2 rho."""
-        return 2 * self.rho
+        return 2.0 * self.rho
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HammingAdjacency:
-    """Trajectories that differ in at most `b` of the states s_1..s_n (paper B, Appendix B; Chen et al. 2023). b: a positive integer."""
+    """Trajectories that differ in at most `b` of the states s_1..s_n (paper B, Appendix B; Chen et al. 2023). b: 1 or more."""
 
     b: int = 1
 
@@ -83,5 +85,5 @@ class HammingAdjacency:
         return self.distance(w, v) <= self.b
 
     def sensitivity(self, G: Float[np.ndarray, "n n"]) -> float:
-        """The most by which the range of the scores, summed over the steps, differs between adjacent trajectories: b max (G + G^T)."""
+        """The most by which the range of the scores, summed over the steps, differs between adjacent ones: b max (G + G^T)."""
         return self.b * float((G + G.T).max())

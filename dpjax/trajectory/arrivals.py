@@ -2,9 +2,9 @@
 
     a'(o) = sum_{i : o in N(i)} a(i) pi(i, o)
 
-Arriving edges are packed like the leaving ones (see `neighbours`), so the sum is a gather and a reduction along short rows: no scatter, a
-fixed order of summation, and several measures (columns of `mass`) at once. All terms are of one sign where the measures are, so small
-masses keep their relative accuracy.
+Arriving edges are packed like the leaving ones (see `neighbours`), so the sum is a gather and a reduction along short rows: no
+scatter, a fixed order of summation, and several measures (columns of `mass`) at once. All terms are of one sign where the
+measures are, so small masses keep their relative accuracy.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from dpjax.trajectory.neighbours import Edges, Neighbours, pack, spread
+from dpjax.trajectory.neighbours import Blocks, Edges, Neighbours, pack, spread
 
 
 @jax.tree_util.register_dataclass
@@ -27,7 +27,7 @@ class Arrivals:
     slots: Int[Array, " arrivals"]  # index into the packed neighbours; n_slots (a weight of zero) on padding
     owners: Int[Array, " arrivals"]  # the state the edge leaves; any state on padding
     rank: Int[Array, " n"]  # where state i stands in the order of the blocks
-    blocks: tuple[tuple[int, int, int], ...] = dataclasses.field(metadata={"static": True})
+    blocks: Blocks = dataclasses.field(metadata={"static": True})
 
 
 def arrivals_of(edges: Edges, neighbours: Neighbours) -> Arrivals:
@@ -43,12 +43,12 @@ def arrivals_of(edges: Edges, neighbours: Neighbours) -> Arrivals:
     return Arrivals(jnp.asarray(slots), jnp.asarray(owners), jnp.asarray(rank), incoming.blocks)
 
 
-def push(arrivals: Arrivals, weights: Float[Array, " slots"], mass: Float[Array, "n measures"]) -> Float[Array, "n measures"]:
-    """The measures after one step, with `weights` = pi in the slots of the neighbours."""
-    padded = jnp.concatenate([weights, jnp.zeros(1, weights.dtype)])
+def push(arrivals: Arrivals, weights: Float[Array, "slots kinds"], mass: Float[Array, "n measures"]) -> Float[Array, "n measures"]:
+    """The measures after one step, weighted by pi in the slots of the neighbours: one column for all measures, or one for each."""
+    padded = jnp.concatenate([weights, jnp.zeros_like(weights[:1])])
     parts = []
     for start, rows, width in arrivals.blocks:
         block = slice(start, start + rows * width)
-        weight = padded[arrivals.slots[block]].reshape(rows, width, 1)
+        weight = padded[arrivals.slots[block]].reshape(rows, width, -1)
         parts.append(jnp.sum(weight * mass[arrivals.owners[block]].reshape(rows, width, -1), axis=1))
     return jnp.concatenate(parts)[arrivals.rank]

@@ -1,10 +1,11 @@
 """Many private trajectories of one sensitive trajectory.
 
-The law of the next private state depends on (s', s) only. So the cumulative law of every row is tabulated once for each distinct sensitive
-state, and a draw is one uniform and a bisection in a packed row: log2 of the largest degree steps, whatever the selection.
+The law of the next private state depends on (s', s) only. So the cumulative law of every row is tabulated once for each
+distinct sensitive state, and a draw is one uniform and a bisection in a packed row: log2 of the largest degree steps, whatever
+the selection.
 
-Lane i has the key fold_in(key, i). A lane's numbers come from its own uniforms compared with table entries, and both are computed apart
-from the other lanes: the same lane gives the same trajectory in any batch.
+Lane i has the key fold_in(key, i). A lane's numbers come from its own uniforms compared with table entries, and both are
+computed apart from the other lanes: the same lane gives the same trajectory in any batch.
 """
 
 from __future__ import annotations
@@ -18,38 +19,59 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from dpjax.trajectory.kernel import Kernel, invert_packed
+from dpjax.trajectory.neighbours import Blocks
 from dpjax.trajectory.online import TrajectoryState, begin
 from dpjax.trajectory.uniforms import PER_BLOCK, uniforms_between
 
 TABLE_BYTES = 2**28  # tables held at once: 256 MiB, that is 400 distinct sensitive states of a web graph of 58,000 edges
-LANES = 4096  # lanes a call
+LANES = 2048  # lanes a call
 STEPS = 1024  # transitions a call, a multiple of PER_BLOCK
 
 
 class Segment(NamedTuple):
     """Consecutive transitions and the tables they need: transition k of the segment uses `tables[position[k]]`."""
 
-    tables: Float[Array, "targets width"]
+    tables: list[Float[Array, " width"]]
     position: Int[np.ndarray, " steps"]
     targets: Int[np.ndarray, " targets"]  # the sensitive state of each table
 
 
 def segments(table: Callable[[int], Float[Array, " width"]], targets: Int[np.ndarray, " steps"], width: int) -> Iterator[Segment]:
-    """Cut the transitions into stretches whose tables, of `width` numbers each, fit in TABLE_BYTES: one table a distinct target."""
+    """Cut the transitions into stretches whose tables, of `width` numbers each, fit in TABLE_BYTES: one table a distinct target.
+
+    The last table is repeated up to a multiple of 8 (a power of two below that), so that few shapes are compiled.
+    """
     longest = max(PER_BLOCK, min(STEPS, TABLE_BYTES // (8 * width) // PER_BLOCK * PER_BLOCK))
     for start in range(0, len(targets), longest):
         distinct, position = np.unique(targets[start : start + longest], return_inverse=True)
-        spare = 2 ** (len(distinct) - 1).bit_length() - len(distinct)  # up to a power of two of tables: few shapes to compile
-        rows = [table(int(s)) for s in distinct]
-        yield Segment(jnp.stack(rows + rows[-1:] * spare), position.astype(np.int32), np.pad(distinct, (0, spare), "edge"))
+        rounded = 2 ** (len(distinct) - 1).bit_length() if len(distinct) < 8 else -(-len(distinct) // 8) * 8
+        spare = rounded - len(distinct)
+        tables = [table(int(s)) for s in distinct]
+        yield Segment(tables + tables[-1:] * spare, position.astype(np.int32), np.pad(distinct, (0, spare), "edge"))
+
+
+def cumulative_on_host(law: Float[np.ndarray, "*batch width"]) -> Float[np.ndarray, "*batch width"]:
+    """Cumulative law along the last axis, divided by its total: exactly 1 from the last candidate of positive probability on."""
+    total = np.cumsum(law, axis=-1)
+    return total / total[..., -1:]
+
+
+def cumulative_tables(laws: list[Float[Array, " slots"]], blocks: Blocks) -> Float[np.ndarray, "targets slots"]:
+    """The cumulative law of every row of packed neighbours; summed on the host, one by one, and so never decreasing."""
+    tables = np.empty((len(laws), laws[0].shape[0]))
+    for law, table in zip(laws, tables, strict=True):
+        for start, rows, width in blocks:
+            part = slice(start, start + rows * width)
+            table[part] = cumulative_on_host(np.asarray(law)[part].reshape(rows, width)).reshape(-1)
+    return tables
 
 
 def begin_lanes(
-    key: Key[Array, ""], lanes: Int[Array, " lanes"], initial: Float[Array, " n"]
+    key: Key[Array, ""], lanes: Int[Array, " lanes"], cumulative_initial: Float[Array, " n"]
 ) -> tuple[Key[Array, " lanes"], TrajectoryState]:
     """The key and the first private state of each lane."""
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key, lanes)
-    return keys, jax.vmap(begin, (0, None))(keys, initial)
+    return keys, jax.vmap(begin, (0, None))(keys, cumulative_initial)
 
 
 def walk_lanes(

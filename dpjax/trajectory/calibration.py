@@ -1,8 +1,9 @@
 """Mechanisms matched by what they really cost: the largest coin scale whose exact loss meets a target.
 
-A loss computed exactly at scale c, and found to meet the target, is a proof for that c: nothing needs to be monotone for it to hold. So the
-search starts from a scale that the theorem proves, grows it while the computed loss meets the target, bisects, and returns the last scale
-that was verified. (If the loss is increasing in c, which holds on every chain tried and is not proved, it is the largest.)
+A loss computed exactly at scale c, and found to meet the target, is a proof for that c: nothing needs to be monotone for it to
+hold. So the search starts from a scale that the theorem proves, grows it while the computed loss meets the target, bisects, and
+returns the last scale that was verified. (If the loss is increasing in c, which holds on every chain tried and is not proved,
+it is the largest.)
 
 Computed losses carry round-off of about 1e-13; a scale is accepted only where the loss times (1 + 1e-12) meets the target.
 """
@@ -43,8 +44,8 @@ def largest_verified_scale(loss: Callable[[float], float], target: float | int, 
 def match_substitution(m: TrajectoryMechanism, target: float | int) -> TrajectoryMechanism:
     """`m` with the largest epsilon found whose exact single-substitution epsilon is at most `target` (nats, positive).
 
-    So two mechanisms can be compared at equal privacy for the change of one state, Mechanism 2's being its nominal epsilon / b. The epsilon
-    of the result is the nominal one at the same rho.
+    So two mechanisms can be compared at equal privacy for the change of one state, Mechanism 2's being its nominal epsilon / b.
+    The epsilon of the result is the nominal one at the same rho.
     """
     require(bool(0 < target < math.inf), "target", target, "give a positive, finite epsilon in nats")
 
@@ -65,7 +66,8 @@ def match_substitution(m: TrajectoryMechanism, target: float | int) -> Trajector
 def exact_scale(m: TrajectoryMechanism) -> float:
     """The largest coin scale found that is epsilon-private for the adjacency of `m`, by the exact loss: at least epsilon / (2 rho).
 
-    The gain over the theorem's scale is often 0 to 20 per cent, and nothing on sparse graphs, where the theorem's bound is attained.
+    The gain over the theorem's scale is often 0 to 20 per cent, and nothing on sparse graphs, where the theorem's bound is
+    attained.
     """
     require(bool(m.epsilon > 0), "epsilon", m.epsilon, "give a mechanism with a positive epsilon")
     G_sym = m.adjacency.symmetrised(m.graph.all_distances())

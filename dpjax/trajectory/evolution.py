@@ -3,11 +3,11 @@
 K_s(i, o) = pi(o | s, i). Along w the law of s'_t is a_t = a_{t-1} K_{w_t}. With V_t = G(s'_t, w_t) and W the edge lengths:
 
     taboo:   a~_t = (a~_{t-1} K_{w_t}) 1[V_t <= v],     P(max_t V_t > v) = sum_t mass removed at t, t = 0 included;
-    moments: m_t = E W(s'_{t-1}, s'_t);   with X_t = sum_{u <= t} (W_u - m_u),   b_t(o) = E[X_t; s'_t = o],  q_t(o) = E[X_t^2; s'_t = o]:
+    moments: m_t = E W(s'_{t-1}, s'_t);  X_t = sum_{u <= t} (W_u - m_u);  b_t(o) = E[X_t; s'_t = o],  q_t(o) = E[X_t^2; s'_t = o]:
              b_t = b_{t-1} K + a_{t-1} (K o U_t),   q_t = q_{t-1} K + 2 b_{t-1} (K o U_t) + a_{t-1} (K o U_t^2),   U_t = W - m_t.
 
-The probability of exceeding v is summed from what is removed: as 1 - (what remains) it would lose everything below 1e-13. The second moment
-is taken about the mean for the same reason.
+The probability of exceeding v is summed from what is removed: as 1 - (what remains) it would lose everything below 1e-13. The
+second moment is taken about the mean for the same reason.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ def moments_scan(
         mean = jnp.sum(moments.law.at[owner].get(mode="fill", fill_value=0.0) * kernel * length)
         excess = length - mean
         law, first, second = moments
-        plain = push(arrivals, kernel, jnp.stack([law, first, second], axis=1))
-        once = push(arrivals, kernel * excess, jnp.stack([law, first], axis=1))
-        twice = push(arrivals, kernel * excess**2, law[:, None])
-        moved = Moments(plain[:, 0], plain[:, 1] + once[:, 0], plain[:, 2] + 2 * once[:, 1] + twice[:, 0])
+        once, twice = kernel * excess, kernel * excess**2
+        weights = jnp.stack([kernel, kernel, once, kernel, once, twice], axis=1)
+        a, b, a_once, q, b_once, a_twice = push(arrivals, weights, jnp.stack([law, first, law, second, first, law], axis=1)).T
+        moved = Moments(a, b + a_once, q + 2 * b_once + a_twice)
         return moved, (moved.law, mean)
 
     return jax.lax.scan(body, moments, position)
@@ -63,12 +63,12 @@ def taboo_scan(
     distances: Float[Array, "targets n"],
     thresholds: Float[Array, " thresholds"],
 ) -> tuple[Float[Array, "n thresholds"], Float[Array, "steps thresholds"]]:
-    """Carry the mass that never exceeded; also the mass removed at each step. `distances` are G(., s) for the targets of `tables`."""
+    """Carry the mass that never exceeded; also the mass removed at each step. `distances`: G(., s) for the targets of `tables`."""
 
     def body(
         kept: Float[Array, "n thresholds"], at: Int[Array, ""]
     ) -> tuple[Float[Array, "n thresholds"], Float[Array, " thresholds"]]:
-        return split(push(arrivals, tables[at], kept), exceeds(distances[at], thresholds))
+        return split(push(arrivals, tables[at][:, None], kept), exceeds(distances[at], thresholds))
 
     return jax.lax.scan(body, kept, position)
 

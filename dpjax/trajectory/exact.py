@@ -1,8 +1,9 @@
 """The exact law of the private trajectory of a given sensitive one: no sampling noise, down to 1e-12 and below.
 
-The law of the next private state depends on (s'_{t-1}, s_t) only, so for a fixed sensitive trajectory the private one is a Markov chain with
-known kernels, and its marginals, the tail of its largest error and the moments of its empirical entropy follow by recursions over the edges
-(`evolution`): O(n |E|) after the kernels, which are made once for each distinct sensitive state. All in float64.
+The law of the next private state depends on (s'_{t-1}, s_t) only, so for a fixed sensitive trajectory the private one is a
+Markov chain with known kernels, and its marginals, the tail of its largest error and the moments of its empirical entropy
+follow by recursions over the edges (`evolution`): O(n |E|) after the kernels, which are made once for each distinct sensitive
+state. All in float64.
 
 What is computed here depends on the sensitive trajectory: it is for experiments and design, not for release.
 """
@@ -11,19 +12,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
 from dpjax._errors import require
 from dpjax.trajectory import batch, evolution
 from dpjax.trajectory.inputs import Start, Trajectory, initial_law, trajectory_indices
-from dpjax.trajectory.kernel import slot_law
 from dpjax.trajectory.mechanism import OnlineMechanism
 
-_table = jax.jit(slot_law)
 _moments = jax.jit(evolution.moments_scan)
 _taboo = jax.jit(evolution.taboo_scan)
 
@@ -40,8 +40,8 @@ class ExactLaw:
     trajectory: Int[np.ndarray, " steps"] = dataclasses.field(repr=False)
     _segments: tuple[batch.Segment, ...] = dataclasses.field(repr=False)  # held where there is only one
 
-    def exceedance(self, v: float | int | Float[np.ndarray, " thresholds"]) -> np.float64 | Float[np.ndarray, " thresholds"]:
-        """P(max_t V_t > v), strictly, t = 0 included; v a number or an array of thresholds in nats, the result of the same shape."""
+    def exceedance(self, v: Any) -> np.float64 | Float[np.ndarray, " thresholds"]:
+        """P(max_t V_t > v), strictly, t = 0 included; v (nats) a number or an array of thresholds, the result of its shape."""
         thresholds = np.asarray(v, np.float64)
         require(
             thresholds.ndim <= 1 and not np.isnan(thresholds).any(), "v", v, "give a threshold in nats, or a one-dimensional array"
@@ -53,7 +53,7 @@ class ExactLaw:
         with jax.enable_x64(True):
             for segment in self._segments or _segments_of(self.mechanism, self.trajectory):
                 distances = graph.distances_to(segment.targets)
-                kept, removed = _taboo(graph.arrivals, kept, segment.tables, segment.position, distances, levels)
+                kept, removed = _taboo(graph.arrivals, kept, jnp.stack(segment.tables), segment.position, distances, levels)
                 total = total + np.asarray(removed).sum(axis=0)
         return total.reshape(thresholds.shape)[()]
 
@@ -71,7 +71,9 @@ def exact_law(m: OnlineMechanism, trajectory: Trajectory, start: Start = None, c
     with jax.enable_x64(True):
         moments = evolution.Moments(jnp.asarray(law), jnp.zeros(len(law)), jnp.zeros(len(law)))
         for segment in _segments_of(m, states):
-            moments, (law_part, mean) = _moments(m.graph.neighbours, m.graph.arrivals, moments, segment.tables, segment.position)
+            moments, (law_part, mean) = _moments(
+                m.graph.neighbours, m.graph.arrivals, moments, jnp.stack(segment.tables), segment.position
+            )
             laws.append(np.asarray(law_part))
             means.append(np.asarray(mean))
             held = [segment] if len(laws) == 2 else []
@@ -90,7 +92,4 @@ def exact_law(m: OnlineMechanism, trajectory: Trajectory, start: Start = None, c
 def _segments_of(m: OnlineMechanism, states: Int[np.ndarray, " steps"]) -> Iterator[batch.Segment]:
     """The kernels of the transitions, segment by segment; run it under float64."""
 
-    def table(s: int) -> Float[Array, " slots"]:
-        return _table(m.kernel, m.cost_row(s))
-
-    yield from batch.segments(table, states[1:], m.graph.neighbours.n_slots)
+    return batch.segments(m.law_table, states[1:], m.graph.neighbours.n_slots)

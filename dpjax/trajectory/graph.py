@@ -1,8 +1,8 @@
 """What every mechanism on one chain shares, on the host: its edges, their packing, and the distances found so far.
 
-G(y, s) is needed only for the sensitive states s that occur. A chain of up to FULL_TABLE states gets all of them at once (8 MiB at most);
-a larger one gets a column the first time its state occurs. `graph_of(chain)` keeps the last few chains' graphs, so that a grid over epsilon
-computes no distance twice.
+G(y, s) is needed only for the sensitive states s that occur. A chain of up to FULL_TABLE states gets all of them at once (8 MiB
+at most); a larger one gets a column the first time its state occurs. `graph_of(chain)` keeps the last few chains' graphs, so
+that a grid over epsilon computes no distance twice.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FULL_TABLE = 1024  # states up to which all distances are found at once
 
 
 class ChainGraph:
-    """The graph of one irreducible chain. Raises ValueError naming an unreachable pair of states if the chain is not irreducible."""
+    """The graph of one irreducible chain. ValueError, naming an unreachable pair of states, if the chain is not irreducible."""
 
     def __init__(self, chain: MarkovChain) -> None:
         self.chain = chain

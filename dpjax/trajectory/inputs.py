@@ -1,20 +1,19 @@
-"""Checks of what a user hands in, on the host and before anything is traced. Each raises ValueError naming the argument and the mend."""
+"""Checks of what a user hands in, on the host, before anything is traced: ValueError naming the argument and the mend."""
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
 from dpjax._errors import invalid, require
 from dpjax.trajectory.graph import ChainGraph
 
-Trajectory = Int[np.ndarray, " steps"] | Int[Array, " steps"] | Sequence[int]
-Start = SupportsIndex | Float[np.ndarray, " n"] | Float[Array, " n"] | Sequence[float] | None
+Trajectory = Any  # whole numbers, one-dimensional: a NumPy or JAX array, or a sequence
+Start = Any  # None, a state index, or n probabilities
 
 
 def require_epsilon(epsilon: float | int) -> None:
@@ -54,7 +53,7 @@ def _require_feasible(graph: ChainGraph, states: Int[np.ndarray, " steps"]) -> N
         invalid(
             f"trajectory at step {t}",
             (i, j),
-            f"the chain has no transition from {i!r} to {j!r} (probability zero); mend the trajectory, or pass check=False to privatize it as it is",
+            f"the chain has no transition from {i!r} to {j!r} (probability zero); mend it, or pass check=False to take it as it is",
         )
 
 
@@ -65,10 +64,10 @@ def initial_law(graph: ChainGraph, start: Start) -> Float[np.ndarray, " n"]:
     given = np.asarray(start)
     if given.ndim == 0:
         law = np.zeros(graph.n_states)
-        law[state_index(graph, start, "start")] = 1.0  # type: ignore[arg-type]
+        law[state_index(graph, start, "start")] = 1.0
         return law
     require(given.shape == (graph.n_states,), "start", given.shape, f"give a state index or {graph.n_states} probabilities")
     law = given.astype(np.float64)
     total = law.sum()
-    require(bool((law >= 0).all()) and abs(total - 1) <= 1e-6, "start", start, "give probabilities that are 0 or more and sum to 1")
+    require(bool((law >= 0).all() and abs(total - 1) <= 1e-6), "start", start, "give probabilities that are 0 or more and sum to 1")
     return law / total

@@ -6,19 +6,20 @@ From private state i, with sensitive state s, candidate r in N(i) has the cost
 
 with coin scale c, public prior weight lambda >= 0 (0 in the papers), and next state r is selected by
 
-    permute-and-flip:  pi(r) = p_r int_0^1 prod_{j != r} (1 - x p_j) dx,   p_r = exp(min_j q_j - q_r)     (paper B, Algorithm 1, Appendix D)
+    permute-and-flip:  pi(r) = p_r int_0^1 prod_{j != r} (1 - x p_j) dx,   p_r = exp(min_j q_j - q_r)
     exponential:       pi(r) proportional to exp(-q_r).
 
 Mechanism 1 has cost(r, s) = G(r, s); Mechanism 2 (Chen et al. 2023) is the exponential mechanism on cost(r, s) = 1[r != s].
 
-A draw inverts the cumulative law at one uniform of 53 bits: its duration does not depend on the coins (an early stop would be a timing
-channel), and each probability is right to 2^-53. Candidates less likely than that can be drawn too rarely or never: over n transitions the
-guarantee of the simulated law is epsilon up to delta <= n |N| 2^-53.
+A draw inverts the cumulative law at one uniform of 53 bits: its duration does not depend on the coins (an early stop would be a
+timing channel), and each probability is right to 2^-53. Candidates less likely than that can be drawn too rarely or never: over
+n transitions the guarantee of the simulated law is epsilon up to delta <= n |N| 2^-53.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from typing import NamedTuple
 
 import jax
@@ -97,15 +98,26 @@ def slot_log_law(kernel: Kernel, costs: Float[Array, " n"]) -> Float[Array, " sl
     return jnp.concatenate([block.reshape(-1) for block in _blockwise(kernel, costs, "log_law")])
 
 
-def slot_cumulative(kernel: Kernel, costs: Float[Array, " n"]) -> Float[Array, " slots"]:
-    """Cumulative law of every row, in the slots: 1 from the last candidate of positive probability on."""
-    return jnp.concatenate([cumulative(block).reshape(-1) for block in _blockwise(kernel, costs, "law")])
-
-
 def cumulative(law: Float[Array, "*batch width"]) -> Float[Array, "*batch width"]:
     """Cumulative law along the last axis, divided by its total: exactly 1 from the last candidate of positive probability on."""
-    total = jnp.cumsum(law, axis=-1)
-    return total / total[..., -1:]
+    total = running_sums(law)
+    return jnp.where(total >= total[..., -1:], 1.0, total / total[..., -1:])  # a compiled x / x need not be 1
+
+
+def running_sums(law: Float[Array, "*batch width"]) -> Float[Array, "*batch width"]:
+    """Sums of the first 1, 2, .. entries: never decreasing, and the same before and after an entry of zero, also in floating point.
+
+    A compiled cumulative sum promises neither, as it adds in a tree. Here 8 entries are added one by one; over groups of 8, the
+    sum after a group comes from the groups' sums, and stands wherever the rest of the group adds nothing.
+    """
+    width = law.shape[-1]
+    if width == 8 or width % 8:
+        return jnp.stack(list(itertools.accumulate(law[..., k] for k in range(width))), axis=-1)
+    inside = running_sums(law.reshape(*law.shape[:-1], width // 8, 8))
+    after = running_sums(inside[..., -1])
+    before = jnp.concatenate([jnp.zeros_like(after[..., :1]), after[..., :-1]], axis=-1)
+    within = jnp.minimum(before[..., None] + inside, after[..., None])
+    return jnp.where(inside == inside[..., -1:], after[..., None], within).reshape(law.shape)
 
 
 def invert(cumulative_law: Float[Array, " width"], uniform: Float[Array, ""]) -> Int[Array, ""]:

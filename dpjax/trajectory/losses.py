@@ -2,16 +2,18 @@
 
     ell_c(s, v) = max_{i, o in N(i)} [ log pi(o | s, i) - log pi(o | v, i) ]
 
-is the most that any output can tell s from v at one time, whatever the private state before it. Losses of a trajectory add up over its
-steps at most (chain rule), so a mechanism is epsilon-private under an adjacency that sums a distance d up to rho as soon as
+is the most that any output can tell s from v at one time, whatever the private state before it. Losses of a trajectory add up
+over its steps at most (chain rule), so a mechanism is epsilon-private under an adjacency that sums a distance d up to rho as
+soon as
 
     kappa = max_{s != v} ell_c(s, v) / d(s, v) <= epsilon / rho,
 
-and the exact epsilon of substituting one state by another at one time is max(ell(s, v), ell(v, s)): it is attained, since the private state
-before it can be any state. By Lemma 1, ell_c(s, v) <= c [G(s, v) + G(v, s)] for Mechanism 1 and <= epsilon/b for Mechanism 2.
+and the exact epsilon of substituting one state by another at one time is max(ell(s, v), ell(v, s)): it is attained, since the
+private state before it can be any state. By Lemma 1, ell_c(s, v) <= c [G(s, v) + G(v, s)] for Mechanism 1 and <= epsilon/b for
+Mechanism 2.
 
-Logarithms of the law come from the selection in the log domain: a ratio of probabilities would underflow once c times a distance passes 700.
-All pairs cost n^2 |E| differences: 43 states take milliseconds, 3,817 states with 58,081 edges 8.5e11.
+Logarithms of the law come from the selection in the log domain: a ratio of probabilities would underflow once c times a
+distance passes 700. All pairs cost n^2 |E| differences: 43 states take milliseconds, 3,817 states with 58,081 edges 8.5e11.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ def affordable(m: OnlineMechanism) -> bool:
 def pairwise_losses(m: OnlineMechanism) -> Float[np.ndarray, "n n"]:
     """ell(s, v) in nats for all pairs of sensitive states (row s, column v), float64; zero on the diagonal.
 
-    Computed in tiles of TILE by TILE states. Raises ValueError where all pairs are not affordable: see the mechanism's `loss_bounds`.
+    Computed in tiles of TILE by TILE states. Raises ValueError where all pairs are not affordable: see the mechanism's
+    `loss_bounds`.
     """
     n = m.graph.n_states
     require(
@@ -62,7 +65,7 @@ def substitution_epsilon(m: OnlineMechanism) -> float:
 
 
 def kappa(m: OnlineMechanism, distance: Float[np.ndarray, "n n"]) -> float:
-    """max over s != v of ell(s, v) / distance(s, v): the exact rate of loss against a symmetric distance between states, such as G_sym.
+    """max over s != v of ell(s, v) / distance(s, v): the exact rate of loss against a distance on states, such as G_sym.
 
     inf where a pair at distance zero can be told apart; a pair at distance zero that cannot be told apart counts as 0.
     """

@@ -1,7 +1,7 @@
 """What a private trajectory is worth: errors, entropy, agreement. Pure functions, on one trajectory or a batch (*batch, n + 1).
 
     V_t = G(s'_t, s_t)                                          the error at time t, nats
-    H_n(s') = (1/n) sum_{t < n} W(s'_t, s'_{t+1})               the empirical entropy, paper B (22), nats a transition; n transitions
+    H_n(s') = (1/n) sum_{t < n} W(s'_t, s'_{t+1})               the empirical entropy, paper B (22), nats a transition
     n H_n(s') = -log P(s'_1 .. s'_n | s'_0)                     the Shannon information content given the first state, nats
 
 Results have JAX's default float type: float32, or float64 under `jax.enable_x64`.
@@ -65,11 +65,11 @@ def agreement(trajectory: Int[Array, " steps"], private: Int[Array, "*batch step
 def visit_frequencies(private: Int[Array, "*batch steps"], n_states: int) -> Float[Array, "*batch n"]:
     """The share of time spent in each state."""
     counts = jax.vmap(lambda path: jnp.bincount(path, length=n_states))(private.reshape(-1, private.shape[-1]))
-    return counts.reshape(*private.shape[:-1], n_states) / jnp.float32(private.shape[-1])
+    return counts.reshape(*private.shape[:-1], n_states).astype(jnp.float32) / private.shape[-1]
 
 
 def visit_divergence(f: Float[Array, "*batch n"], g: Float[Array, "*batch n"]) -> Float[Array, "*batch"]:
-    """Jensen-Shannon divergence of two laws of visited states, nats, in [0, log 2]: finite also where a state is visited by one alone."""
+    """Jensen-Shannon divergence of two laws of visited states, nats, in [0, log 2]: finite for any two laws."""
     middle = (f + g) / 2
 
     def relative(a: Float[Array, "*batch n"]) -> Float[Array, "*batch"]:

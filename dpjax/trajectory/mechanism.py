@@ -19,14 +19,14 @@ from dpjax.chains import MarkovChain
 from dpjax.trajectory import batch, online
 from dpjax.trajectory.graph import ChainGraph, graph_of
 from dpjax.trajectory.inputs import Start, Trajectory, initial_law, state_index, trajectory_indices
-from dpjax.trajectory.kernel import Kernel, slot_cumulative
+from dpjax.trajectory.kernel import Kernel, slot_law
 from dpjax.trajectory.online import TrajectoryState
 from dpjax.trajectory.uniforms import PER_BLOCK
 
 _begin = jax.jit(online.begin)
 _step = jax.jit(online.step)
 _scan = jax.jit(online.scan_steps)
-_cumulative = jax.jit(slot_cumulative)
+_law_table = jax.jit(slot_law)
 _begin_lanes = jax.jit(batch.begin_lanes)
 _walk = jax.jit(batch.walk_lanes)
 
@@ -69,20 +69,20 @@ class OnlineMechanism:
     def init(self, key: Key[Array, ""], start: Start = None) -> tuple[TrajectoryState, Int[Array, ""]]:
         """Begin an online run: the state to carry, and s'_0.
 
-        key: the run's key, the same for every step (the number of the step is folded in), or a fresh one each time.
-        start: an index makes the first private state public and fixed; a distribution draws from it; None draws from the chain's initial
+        key: the run's key, the same for every step (the number of the step is folded in), or a fresh one each time. start: an
+        index makes the first private state public and fixed; a distribution draws from it; None draws from the chain's initial
         distribution. It must not depend on the sensitive trajectory.
         """
-        law = initial_law(self.graph, start)
+        cumulative = batch.cumulative_on_host(initial_law(self.graph, start))
         with jax.enable_x64(True):
-            state = _begin(key, law)
+            state = _begin(key, cumulative)
         return state, state.private
 
     def step(self, key: Key[Array, ""], state: TrajectoryState, s: SupportsIndex) -> tuple[TrajectoryState, Int[Array, ""]]:
         """The next private state, given that the sensitive chain has just entered state `s` (an index).
 
-        The distances to a state met for the first time are found then and kept, which takes longer: see the page on timing. The step cannot
-        see whether the sensitive transition is possible; it is private all the same.
+        The distances to a state met for the first time are found then and kept, which takes longer: see the page on timing. The
+        step cannot see whether the sensitive transition is possible; it is private all the same.
         """
         target = state_index(self.graph, s)
         with jax.enable_x64(True):
@@ -102,7 +102,7 @@ class OnlineMechanism:
         parts = [private[None]]
         with jax.enable_x64(True):
             for costs, position, _ in batch.segments(self.cost_row, targets, self.graph.n_states):
-                state, path = _scan(key, self.kernel, state, costs, position)
+                state, path = _scan(key, self.kernel, state, jnp.stack(costs), position)
                 parts.append(path)
             return jnp.concatenate(parts)
 
@@ -111,27 +111,30 @@ class OnlineMechanism:
     ) -> Int[Array, "n steps"]:
         """`n` private trajectories of one sensitive trajectory, (n, n_transitions + 1) int32.
 
-        Row i is `privatize(fold_in(key, first + i), trajectory)`: the same whatever the batch it is drawn in. Arguments as in `privatize`.
+        Row i is `privatize(fold_in(key, first + i), trajectory)`: the same whatever the batch it is drawn in. Arguments as in
+        `privatize`.
         """
         require(n >= 1, "n", n, "ask for one trajectory or more")
         require(first >= 0, "first", first, "give the index of the first lane, 0 or more")
         targets = trajectory_indices(self.graph, trajectory, check)[1:]
-        law = initial_law(self.graph, start)
+        cumulative = batch.cumulative_on_host(initial_law(self.graph, start))
         width = min(batch.LANES, 2 ** (n - 1).bit_length())
         with jax.enable_x64(True):
-            lanes = [_begin_lanes(key, np.arange(i, i + width, dtype=np.int32), law) for i in range(first, first + n, width)]
+            lanes = [_begin_lanes(key, np.arange(i, i + width, dtype=np.int32), cumulative) for i in range(first, first + n, width)]
             ends = [state.private for _, state in lanes]
             paths = [[end[None]] for end in ends]
             block = 0
-            for tables, position, _ in batch.segments(self._cumulative_table, targets, self.graph.neighbours.n_slots):
+            for laws, position, _ in batch.segments(self.law_table, targets, self.graph.neighbours.n_slots):
+                tables = jnp.asarray(batch.cumulative_tables(laws, self.graph.neighbours.blocks))
                 for k, (keys, _) in enumerate(lanes):
                     ends[k], path = _walk(keys, self.kernel, ends[k], tables, position, np.int32(block))
                     paths[k].append(path)
                 block += len(position) // PER_BLOCK
             return jnp.concatenate([jnp.concatenate(path).T for path in paths])[:n]
 
-    def _cumulative_table(self, s: int) -> Float[Array, " slots"]:
-        return _cumulative(self.kernel, self.cost_row(s))
+    def law_table(self, s: int) -> Float[Array, " slots"]:
+        """pi(. | s, i) of every row i, in the slots of the packed neighbours; call it under float64."""
+        return _law_table(self.kernel, self.cost_row(s))
 
     def cost_row(self, s: int) -> Float[Array, " n"]:
         """cost(., s) on the device; call it under float64."""

@@ -1,14 +1,15 @@
 """Mechanism 1: a private trajectory that follows the sensitive one on the chain's own graph (paper B, Section 3.1).
 
-From private state s'_{t-1}, the candidates are its neighbours; candidate r costs G(r, s_t), the length of the shortest path from it to the
-sensitive state, in nats; permute-and-flip selects at coin scale c = epsilon / (2 rho).
+From private state s'_{t-1}, the candidates are its neighbours; candidate r costs G(r, s_t), the length of the shortest path
+from it to the sensitive state, in nats; permute-and-flip selects at coin scale c = epsilon / (2 rho).
 
-Guarantee (Theorem 1, proved in the derivations for all pairs of trajectories): the log probability ratio of any output under w and under v is
-at most (epsilon / rho) sum_{t >= 1} G_avg(w_t, v_t), with G_avg = (G + G^T)/2; so at most epsilon for trajectories adjacent in the sense of
-Definition 4, with the average and with the maximum. The length of the trajectory is public.
+Guarantee (Theorem 1, proved in the derivations for all pairs of trajectories): the log probability ratio of any output under w
+and under v is at most (epsilon / rho) sum_{t >= 1} G_avg(w_t, v_t), with G_avg = (G + G^T)/2; so at most epsilon for
+trajectories adjacent in the sense of Definition 4, with the average and with the maximum. The length of the trajectory is
+public.
 
-The public prior (`prior_weight` = lambda) adds lambda W_ir to the cost of going from i to r. It does not depend on the sensitive state, so
-the guarantee is unchanged; it trades closeness for likely transitions.
+The public prior (`prior_weight` = lambda) adds lambda W_ir to the cost of going from i to r. It does not depend on the
+sensitive state, so the guarantee is unchanged; it trades closeness for likely transitions.
 """
 
 from __future__ import annotations
@@ -89,6 +90,6 @@ class TrajectoryMechanism(OnlineMechanism):
         return self.graph.distances_to(targets)
 
     def loss_bounds(self) -> Float[np.ndarray, "n n"]:
-        """The proved bound on the loss of replacing i by j at one time: (epsilon / rho) G_avg(i, j), nats. It is a distance on states."""
+        """The proved bound on the loss of replacing state i by j at one time: (epsilon / rho) G_avg(i, j), nats."""
         G = self.graph.all_distances()
         return self.scale * (G + G.T)

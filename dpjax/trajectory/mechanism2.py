@@ -4,9 +4,10 @@ From private state i with N candidates, the sensitive state is copied with proba
 
     tau = 1 / ((N - 1) e^{-epsilon/b} + 1)
 
-if it is a candidate, every other candidate having probability tau e^{-epsilon/b}; if it is not, all N are equally likely. That is the
-exponential mechanism on cost(r, s) = 1[r != s] at scale epsilon/b: changing one sensitive state changes the law of one step by a factor of
-at most e^{epsilon/b}, so trajectories that differ in b states are epsilon-indistinguishable. The bound is attained.
+if it is a candidate, every other candidate having probability tau e^{-epsilon/b}; if it is not, all N are equally likely. That
+is the exponential mechanism on cost(r, s) = 1[r != s] at scale epsilon/b: changing one sensitive state changes the law of one
+step by a factor of at most e^{epsilon/b}, so trajectories that differ in b states are epsilon-indistinguishable. The bound is
+attained.
 """
 
 from __future__ import annotations

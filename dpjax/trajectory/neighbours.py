@@ -1,11 +1,12 @@
 """The edges of a chain, packed so that a chain of thousands of states costs what its edges cost.
 
-N(i) = {j : P_ij > 0} with edge lengths W_ij = -log P_ij in nats (an edge of probability 1 has length 0 and is an edge). Rows are sorted by
-degree and stored in blocks: a row of degree d takes as many slots as the next rung of the ladder 4, 8, 16, 24, 32, 48, 64, 96, ... A web
-graph whose largest degree is 26 times its mean degree then takes 1.3 slots an edge, where padding every row to the largest degree takes 26.
+N(i) = {j : P_ij > 0} with edge lengths W_ij = -log P_ij in nats (an edge of probability 1 has length 0 and is an edge). Rows
+are sorted by degree and stored in blocks: a row of degree d takes as many slots as the next rung of the ladder 4, 8, 16, 24,
+32, 48, 64, 96, ... A web graph whose largest degree is 26 times its mean degree then takes 1.3 slots an edge, where padding
+every row to the largest degree takes 26.
 
-The flat arrays are read in two ways: row by row (`base[i]` .. `base[i] + width[i]`), for a step and for a binary search; and block by block
-(`blocks`: start, rows, width), for the law of every row at once.
+The flat arrays are read in two ways: row by row (`base[i]` .. `base[i] + width[i]`), for a step and for a binary search; and
+block by block (`blocks`: start, rows, width), for the law of every row at once.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.sparse
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from dpjax.chains import MarkovChain
+from dpjax.paths.edge_lengths import edge_lengths
+
+Blocks = tuple[tuple[int, int, int], ...]  # (first slot, rows, width of a row)
 
 
 class Edges(NamedTuple):
@@ -41,12 +44,10 @@ class Edges(NamedTuple):
 
 
 def edges_of(chain: MarkovChain) -> Edges:
-    """The edges of `chain`: entries of its matrix above zero."""
-    matrix = scipy.sparse.csr_array(chain.matrix, copy=True)
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
-    lengths = np.maximum(-np.log(matrix.data), 0.0)  # a probability that round-off puts above 1 is 1; also turns -0.0 into 0.0
-    return Edges(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), lengths)
+    """The edges of `chain`, from the paths room."""
+    lengths = edge_lengths(chain)
+    lengths.sort_indices()
+    return Edges(lengths.indptr.astype(np.int64), lengths.indices.astype(np.int64), lengths.data)
 
 
 @jax.tree_util.register_dataclass
@@ -60,7 +61,7 @@ class Neighbours:
     real: Bool[Array, " slots"]  # False on padding
     base: Int[Array, " n"]
     width: Int[Array, " n"]
-    blocks: tuple[tuple[int, int, int], ...] = dataclasses.field(metadata={"static": True})  # (start, rows, width)
+    blocks: Blocks = dataclasses.field(metadata={"static": True})
 
     @property
     def max_width(self) -> int:
@@ -77,9 +78,9 @@ class Neighbours:
 def count_leading(
     neighbours: Neighbours, i: Int[Array, "*batch"], holds: Callable[[Int[Array, "*batch"]], Bool[Array, "*batch"]]
 ) -> Int[Array, "*batch"]:
-    """How many slots of row i, from the first on, `holds` is true of, by bisection: at most width - 1, for `holds` true up to some slot.
+    """How many slots of row i, from the first on, `holds` is true of, by bisection: at most width - 1.
 
-    `holds` gets the slot's number in the flat arrays, which may be past their end.
+    `holds` must be true of the row's slots up to some slot and false after it; it gets a slot's number, maybe past the last.
     """
     base, width = neighbours.base[i], neighbours.width[i]
     found = jnp.zeros_like(base)
@@ -96,7 +97,7 @@ class Packing(NamedTuple):
     base: Int[np.ndarray, " n"]
     width: Int[np.ndarray, " n"]
     order: Int[np.ndarray, " n"]  # rows in the order of their blocks
-    blocks: tuple[tuple[int, int, int], ...]
+    blocks: Blocks
 
 
 def _rungs(largest: int) -> Int[np.ndarray, " rungs"]:
@@ -134,13 +135,13 @@ def neighbours_of(edges: Edges) -> Neighbours:
     """Pack the rows of `edges` on the device, in float64."""
     packing = pack(edges.offsets)
     spare = packing.blocks[-1][2]
-    arrays = (
-        spread(packing, edges.states.astype(np.int32), edges.n_states, spare),
-        spread(packing, edges.owners.astype(np.int32), edges.n_states, spare),
-        spread(packing, edges.lengths, 0.0, spare),
-        spread(packing, np.ones(len(edges.states), bool), False, spare),
-        packing.base.astype(np.int32),
-        packing.width.astype(np.int32),
-    )
     with jax.enable_x64(True):
-        return Neighbours(*(jnp.asarray(a) for a in arrays), packing.blocks)
+        return Neighbours(
+            states=jnp.asarray(spread(packing, edges.states.astype(np.int32), edges.n_states, spare)),
+            owners=jnp.asarray(spread(packing, edges.owners.astype(np.int32), edges.n_states, spare)),
+            lengths=jnp.asarray(spread(packing, edges.lengths, 0.0, spare)),
+            real=jnp.asarray(spread(packing, np.ones(len(edges.states), bool), False, spare)),
+            base=jnp.asarray(packing.base.astype(np.int32)),
+            width=jnp.asarray(packing.width.astype(np.int32)),
+            blocks=packing.blocks,
+        )

@@ -23,10 +23,10 @@ class TrajectoryState(NamedTuple):
     time: Int[Array, ""]
 
 
-def begin(key: Key[Array, ""], initial: Float[Array, " n"]) -> TrajectoryState:
-    """The state that holds s'_0, drawn from the initial law."""
+def begin(key: Key[Array, ""], cumulative_initial: Float[Array, " n"]) -> TrajectoryState:
+    """The state that holds s'_0, drawn from the initial law, given as its cumulative sums."""
     time = jnp.int32(0)
-    return TrajectoryState(invert(cumulative(initial), uniform_at(key, time)), time)
+    return TrajectoryState(invert(cumulative_initial, uniform_at(key, time)), time)
 
 
 def step(key: Key[Array, ""], kernel: Kernel, state: TrajectoryState, costs: Float[Array, " n"]) -> TrajectoryState:

@@ -1,9 +1,10 @@
 """What a given (epsilon, rho) protects on a given chain, in plain words.
 
-An adjacency radius means nothing by itself: on a chain whose states are all further apart than rho no two distinct trajectories are
-adjacent, and an epsilon for adjacent trajectories then promises nothing at all. What always holds is the metric guarantee, (epsilon / rho)
-G_avg(i, j) for replacing i by j at one time, and what can be compared between mechanisms is the single-substitution epsilon: the exact one
-where all pairs of states are affordable, its proved bound, said to be one, elsewhere.
+An adjacency radius means nothing by itself: on a chain whose states are all further apart than rho no two distinct trajectories
+are adjacent, and an epsilon for adjacent trajectories then promises nothing at all. What always holds is the metric guarantee,
+(epsilon / rho) G_avg(i, j) for replacing i by j at one time, and what can be compared between mechanisms is the
+single-substitution epsilon: the exact one where all pairs of states are affordable, its proved bound, said to be one,
+elsewhere.
 """
 
 from __future__ import annotations
@@ -45,9 +46,7 @@ class ProtectionReport(NamedTuple):
             f"  replacing any one state by any other costs epsilon {self.substitution_epsilon:.4g} ({kind}).",
         ]
         if self.vacuous:
-            lines.append(
-                "  WARNING: no two distinct trajectories are adjacent, so the epsilon above promises nothing; rely on the cost of one replacement."
-            )
+            lines.append("  WARNING: no two distinct trajectories are adjacent, so this epsilon promises nothing.")
         return "\n".join(lines)
 
 

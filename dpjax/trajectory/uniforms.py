@@ -1,10 +1,11 @@
 """The one uniform that each transition is drawn from.
 
-Transition t of a run with key `key` reads uniform t mod 16 of the block fold_in(key, t div 16); t = 0 is the draw of s'_0. So the number
-depends on the key and on t alone: online or in a batch, whatever the horizon, the same. Blocks make one hash serve a transition.
+Transition t of a run with key `key` reads uniform t mod 16 of the block fold_in(key, t div 16); t = 0 is the draw of s'_0. So
+the number depends on the key and on t alone: online or in a batch, whatever the horizon, the same. Blocks make one hash serve a
+transition.
 
-A uniform has 53 random bits, in [0, 1) on a grid of 2^-53. (A float32 uniform has 23: a candidate of probability under 1e-7 would never be
-drawn.)
+A uniform has 53 random bits, in [0, 1) on a grid of 2^-53. (A float32 uniform has 23: a candidate of probability under 1e-7
+would never be drawn.)
 """
 
 from __future__ import annotations

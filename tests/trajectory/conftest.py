@@ -1,4 +1,4 @@
-"""Chains with reference values, random chains, and an oracle written from the definitions alone: permutations, coins, enumeration."""
+"""Chains with reference values, random chains, and an oracle from the definitions alone: permutations, coins, enumeration."""
 
 from __future__ import annotations
 
