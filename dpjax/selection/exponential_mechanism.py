@@ -1,0 +1,95 @@
+"""The exponential mechanism (McSherry and Talwar 2007), in the terms of `permute_and_flip`.
+
+Candidate r has the cost d_r (lower is better), c >= 0 is the scale:
+
+    pi_r = exp(-c d_r) / sum_q exp(-c d_q).
+
+If the costs of two inputs differ by D_r = d_r - d'_r, then log pi_r/pi'_r = -c D_r + log(sum_q e^{-c d'_q} / sum_q e^{-c d_q}),
+and the last term is at most c max D: the log ratio is at most c times the range of D, as for permute-and-flip, whose expected
+cost is never larger at the same scale.
+
+*Race.* Drawn as argmin_r E_r e^{c d_r}, E_r independent standard exponentials, taken in logarithms: the smallest E_r decide, and
+E = -log(1 - u) keeps its relative precision there (see `dpjax.selection._uniform`).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+
+from dpjax.selection._candidates import candidate_mask, scaled_gaps
+from dpjax.selection._front import draw, evaluate
+from dpjax.selection._inverse import draw_by_inverse
+from dpjax.selection._uniform import open_uniform
+
+__all__ = ["law", "log_law", "sample"]
+
+
+def sample(
+    key: Key[Array, ""], costs: Any, scale: Any, where: Any = None, *, shape: tuple[int, ...] = (), form: str = "auto"
+) -> Int[Array, "*draws"]:
+    """Draw candidates with probability proportional to exp(-scale * cost).
+
+    Arguments, dtypes, errors and the index -1 as for `permute_and_flip.sample`; `form` is "race", "inverse" or "auto".
+
+    >>> import jax, numpy as np
+    >>> int(sample(jax.random.key(0), np.array([0.0, 5.0, np.inf]), 100.0))
+    0
+    """
+    return draw(_FORMS, form, key, costs, scale, where, shape)
+
+
+def law(costs: Any, scale: Any, where: Any = None) -> Any:
+    """The exact probabilities with which `sample` chooses each candidate, (*batch, m); dtypes as for `permute_and_flip.law`.
+
+    >>> law([0.0, 2.0], 1.0).round(4)
+    array([0.8808, 0.1192])
+    """
+    return evaluate(_law, costs, scale, where)
+
+
+def log_law(costs: Any, scale: Any, where: Any = None) -> Any:
+    """The logarithms (nats) of `law`, without underflow; -inf where it is 0."""
+    return evaluate(_log_law, costs, scale, where)
+
+
+@jax.jit
+def _law(costs: Float[Array, "*batch m"], scale: Any, where: Any) -> Float[Array, "*batch m"]:
+    allowed = candidate_mask(costs, where)
+    weight = jnp.where(allowed, jnp.exp(-scaled_gaps(costs, scale, allowed)), 0)
+    total = jnp.sum(weight, axis=-1, keepdims=True)
+    return weight / jnp.where(total > 0, total, 1)
+
+
+@jax.jit
+def _log_law(costs: Float[Array, "*batch m"], scale: Any, where: Any) -> Float[Array, "*batch m"]:
+    allowed = candidate_mask(costs, where)
+    gaps = scaled_gaps(costs, scale, allowed)
+    total = jnp.sum(jnp.where(allowed, jnp.exp(-gaps), 0), axis=-1, keepdims=True)
+    return jnp.where(allowed, -gaps - jnp.log(jnp.where(total > 0, total, 1)), -jnp.inf)
+
+
+@functools.partial(jax.jit, static_argnames="shape")
+def _by_race(
+    key: Key[Array, ""], costs: Float[Array, "*batch m"], scale: Any, where: Any, shape: tuple[int, ...]
+) -> Int[Array, "*draws"]:
+    allowed = candidate_mask(costs, where)
+    score = jnp.where(allowed, -scaled_gaps(costs, scale, allowed), -jnp.inf)
+    full = shape + costs.shape
+    log_arrival = jnp.log(-jnp.log1p(-open_uniform(key, full, costs.dtype)))
+    winner = jnp.argmax(jnp.broadcast_to(score, full) - log_arrival, axis=-1)
+    return jnp.where(jnp.broadcast_to(jnp.any(allowed, axis=-1), full[:-1]), winner, -1).astype(jnp.int32)
+
+
+def _by_inverse(
+    key: Key[Array, ""], costs: Float[Array, "*batch m"], scale: Any, where: Any, shape: tuple[int, ...]
+) -> Int[Array, "*draws"]:
+    return draw_by_inverse(key, _law(costs, scale, where), shape)
+
+
+_FORMS: dict[str, Callable[..., Any]] = {"race": _by_race, "inverse": _by_inverse}
