@@ -1,7 +1,7 @@
 """Private trajectories: batches against a plain NumPy loop of Algorithm 1, one online step, and the exact law against Monte Carlo.
 
 The 43-state chain is a ring road with shortcuts, invented; the web graph is the Wikispeedia chain where its file is present (the
-environment variable DPJAX_SHARED_DATA, or shared/data beside the project), and elsewhere an invented graph of that size and degrees.
+environment variable DPJAX_SHARED_DATA, or shared/data beside the project), elsewhere an invented graph of its size.
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 

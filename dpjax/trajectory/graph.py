@@ -73,19 +73,16 @@ def graph_of(chain: MarkovChain) -> ChainGraph:
 
 
 def _require_irreducible(chain: MarkovChain, edges: Edges) -> None:
+    if chain.is_irreducible():
+        return
     graph = scipy.sparse.csr_array(
         (np.ones(len(edges.states)), edges.states, edges.offsets), shape=(edges.n_states, edges.n_states)
     )
-    n_classes, label = scipy.sparse.csgraph.connected_components(graph, directed=True, connection="strong")
-    if n_classes == 1:
-        return
-    for origin in (0, int(np.flatnonzero(label != label[0])[0])):
-        reached = scipy.sparse.csgraph.breadth_first_order(graph, origin, return_predecessors=False)
-        missed = np.setdiff1d(np.arange(edges.n_states), reached)
-        if len(missed):
-            pair = (chain.labels[origin], chain.labels[int(missed[0])])
-            invalid(
-                "chain",
-                f"reducible, {n_classes} classes",
-                f"state {pair[1]!r} cannot be reached from state {pair[0]!r}; use chain.largest_class()",
-            )
+    reached = scipy.sparse.csgraph.breadth_first_order(graph, 0, return_predecessors=False)
+    if len(reached) < edges.n_states:  # state 0 does not reach everything
+        origin, end = 0, int(np.setdiff1d(np.arange(edges.n_states), reached)[0])
+    else:  # so some state does not reach state 0
+        reaching = scipy.sparse.csgraph.breadth_first_order(graph.T.tocsr(), 0, return_predecessors=False)
+        origin, end = int(np.setdiff1d(np.arange(edges.n_states), reaching)[0]), 0
+    i, j = chain.labels[origin], chain.labels[end]
+    invalid("chain", "reducible", f"state {j!r} cannot be reached from state {i!r}; use chain.largest_class()")

@@ -27,9 +27,10 @@ def web():
 
 def test_rows_hold_the_edges(web):
     neighbours, P = graph_of(web).neighbours, web.matrix.toarray()
-    states, lengths, real = (np.asarray(a) for a in (neighbours.states, neighbours.lengths, neighbours.real))
+    arrays = (neighbours.states, neighbours.lengths, neighbours.real, neighbours.base, neighbours.width)
+    states, lengths, real, base, width = (np.asarray(a) for a in arrays)
     for i in range(300):
-        row = slice(int(neighbours.base[i]), int(neighbours.base[i] + neighbours.width[i]))
+        row = slice(base[i], base[i] + width[i])
         held = states[row][real[row]]
         assert held.tolist() == np.flatnonzero(P[i]).tolist()
         np.testing.assert_allclose(lengths[row][real[row]], -np.log(P[i, held]), rtol=1e-15, atol=1e-15)
@@ -61,9 +62,10 @@ def test_bisection_finds_what_a_linear_search_finds(web):
         i, u = rng.integers(0, 300, 4000).astype(np.int32), rng.random(4000)
         flat = jnp.concatenate([jnp.zeros(7), jnp.asarray(table)])
         found = np.asarray(jax.vmap(invert_packed, (None, None, None, 0, 0))(neighbours, flat, jnp.int32(7), i, u))
+    base, width, states = (np.asarray(a) for a in (neighbours.base, neighbours.width, neighbours.states))
     for one, uniform, state in zip(i, u, found, strict=True):
-        row = slice(int(neighbours.base[one]), int(neighbours.base[one] + neighbours.width[one]))
-        assert state == np.asarray(neighbours.states)[row][np.flatnonzero(table[row] > uniform)[0]]
+        row = slice(base[one], base[one] + width[one])
+        assert state == states[row][np.flatnonzero(table[row] > uniform)[0]]
 
 
 @pytest.mark.parametrize("width", [4, 8, 48, 512])
