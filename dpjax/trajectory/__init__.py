@@ -2,7 +2,7 @@
 
 adjacency     which trajectories must look alike: Definition 4, and Hamming
 mechanism1    Mechanism 1 and its variants; mechanism2: the baseline of Chen et al.; both are `mechanism` with other costs
-neighbours    a chain's edges packed by degree; arrivals: by the state they arrive at; graph: both, and the distances found so far
+neighbours    a chain's edges packed by degree; graph: they and the distances found so far, for one chain
 kernel        the law of the next private state; uniforms: what a transition is drawn from; online, batch: one run, many runs
 exact         the exact law of the private trajectory of a given sensitive one; evolution: its recursions
 losses        the exact privacy loss of a step; calibration: scales matched by it; report: what (epsilon, rho) protects

@@ -10,10 +10,11 @@ computed apart from the other lanes: the same lane gives the same trajectory in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
@@ -28,25 +29,28 @@ STEPS = 1024  # transitions a call, a multiple of PER_BLOCK
 
 
 class Segment(NamedTuple):
-    """Consecutive transitions and the tables they need: transition k of the segment uses `tables[position[k]]`."""
+    """Consecutive transitions: transition k enters the sensitive state `targets[position[k]]`; the targets are distinct."""
 
-    tables: list[Float[Array, " width"]]
+    targets: Int[np.ndarray, " targets"]
     position: Int[np.ndarray, " steps"]
-    targets: Int[np.ndarray, " targets"]  # the sensitive state of each table
 
 
-def segments(table: Callable[[int], Float[Array, " width"]], targets: Int[np.ndarray, " steps"], width: int) -> Iterator[Segment]:
-    """Cut the transitions into stretches whose tables, of `width` numbers each, fit in TABLE_BYTES: one table a distinct target.
-
-    The last table is repeated up to a multiple of 8 (a power of two below that), so that few shapes are compiled.
-    """
+def segments(targets: Int[np.ndarray, " steps"], width: int) -> Iterator[Segment]:
+    """Cut the transitions into stretches, so that a table of `width` numbers for each distinct target fits in TABLE_BYTES."""
     longest = max(PER_BLOCK, min(STEPS, TABLE_BYTES // (8 * width) // PER_BLOCK * PER_BLOCK))
     for start in range(0, len(targets), longest):
         distinct, position = np.unique(targets[start : start + longest], return_inverse=True)
-        rounded = 2 ** (len(distinct) - 1).bit_length() if len(distinct) < 8 else -(-len(distinct) // 8) * 8
-        spare = rounded - len(distinct)
-        tables = [table(int(s)) for s in distinct]
-        yield Segment(tables + tables[-1:] * spare, position.astype(np.int32), np.pad(distinct, (0, spare), "edge"))
+        yield Segment(distinct, position.astype(np.int32))
+
+
+def rounded_up(n: int) -> int:
+    """The next power of two up to 8, the next multiple of 8 beyond: the number of tables allotted, so that few shapes compile."""
+    return 2 ** (n - 1).bit_length() if n < 8 else -(-n // 8) * 8
+
+
+def stacked(tables: list[Float[Array, " width"]]) -> Float[Array, "targets width"]:
+    """Tables one above the other, the last repeated to a rounded number."""
+    return jnp.stack(tables + tables[-1:] * (rounded_up(len(tables)) - len(tables)))
 
 
 def cumulative_on_host(law: Float[np.ndarray, "*batch width"]) -> Float[np.ndarray, "*batch width"]:
@@ -55,14 +59,21 @@ def cumulative_on_host(law: Float[np.ndarray, "*batch width"]) -> Float[np.ndarr
     return total / total[..., -1:]
 
 
-def cumulative_tables(laws: list[Float[Array, " slots"]], blocks: Blocks) -> Float[np.ndarray, "targets slots"]:
-    """The cumulative law of every row of packed neighbours; summed on the host, one by one, and so never decreasing."""
-    tables = np.empty((len(laws), laws[0].shape[0]))
-    for law, table in zip(laws, tables, strict=True):
+def cumulative_tables(laws: list[Float[Array, " slots"]], blocks: Blocks) -> Float[Array, "targets slots"]:
+    """The cumulative law of every row of packed neighbours, a rounded number of tables.
+
+    Summed on the host, one by one, and so never decreasing; laid out so that a device that is the host reads it in place.
+    """
+    n_slots = laws[0].shape[0]
+    shape = rounded_up(len(laws)), n_slots
+    room = np.zeros(shape[0] * n_slots + 8)  # float64; 64 bytes to align
+    shift = -room.ctypes.data // 8 % 8
+    tables = room[shift : shift + shape[0] * n_slots].reshape(shape)
+    for law, table in zip(laws, tables, strict=False):  # spare tables stay zero and are never read
         for start, rows, width in blocks:
             part = slice(start, start + rows * width)
             table[part] = cumulative_on_host(np.asarray(law)[part].reshape(rows, width)).reshape(-1)
-    return tables
+    return jax.device_put(tables, may_alias=True)
 
 
 def begin_lanes(

@@ -12,20 +12,25 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
 from dpjax._errors import require
-from dpjax.trajectory import batch, evolution
+from dpjax.trajectory import batch
+from dpjax.trajectory.evolution import Moments, arriving, next_kept, next_moments
 from dpjax.trajectory.inputs import Start, Trajectory, initial_law, trajectory_indices
 from dpjax.trajectory.mechanism import OnlineMechanism
 
-_moments = jax.jit(evolution.moments_scan)
-_taboo = jax.jit(evolution.taboo_scan)
+
+class Kernels(NamedTuple):
+    """Consecutive transitions: transition k has the kernel `laws[position[k]]` (by arriving edge) of `targets[position[k]]`."""
+
+    laws: list[Float[np.ndarray, " edges"]]
+    position: Int[np.ndarray, " steps"]
+    targets: Int[np.ndarray, " targets"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -38,7 +43,7 @@ class ExactLaw:
     variance_entropy: float  # Var H_n
     mechanism: OnlineMechanism = dataclasses.field(repr=False)
     trajectory: Int[np.ndarray, " steps"] = dataclasses.field(repr=False)
-    _segments: tuple[batch.Segment, ...] = dataclasses.field(repr=False)  # held where there is only one
+    _kernels: tuple[Kernels, ...] = dataclasses.field(repr=False)  # kept where one stretch holds them all
 
     def exceedance(self, v: Any) -> np.float64 | Float[np.ndarray, " thresholds"]:
         """P(max_t V_t > v), strictly, t = 0 included; v (nats) a number or an array of thresholds, the result of its shape."""
@@ -50,11 +55,12 @@ class ExactLaw:
         over = graph.distances_to(self.trajectory[:1])[0][:, None] > levels
         first = self.marginals[0][:, None]
         total, kept = np.where(over, first, 0.0).sum(axis=0), np.where(over, 0.0, first)
-        with jax.enable_x64(True):
-            for segment in self._segments or _segments_of(self.mechanism, self.trajectory):
-                distances = graph.distances_to(segment.targets)
-                kept, removed = _taboo(graph.arrivals, kept, jnp.stack(segment.tables), segment.position, distances, levels)
-                total = total + np.asarray(removed).sum(axis=0)
+        for kernels in self._kernels or _stretches(self.mechanism, self.trajectory):
+            moves = [arriving(graph.arrivals, kernel) for kernel in kernels.laws]
+            beyond = graph.distances_to(kernels.targets)[:, :, None] > levels
+            for at in kernels.position:
+                kept, removed = next_kept(moves[at], kept, beyond[at])
+                total = total + removed
         return total.reshape(thresholds.shape)[()]
 
     def step_exceedance(self, v: float | int) -> Float[np.ndarray, " steps"]:
@@ -67,29 +73,30 @@ def exact_law(m: OnlineMechanism, trajectory: Trajectory, start: Start = None, c
     """The exact law of `m.privatize(key, trajectory, start)`; arguments as there."""
     states = trajectory_indices(m.graph, trajectory, check)
     law = initial_law(m.graph, start)
-    laws, means, held = [law[None]], [], []
-    with jax.enable_x64(True):
-        moments = evolution.Moments(jnp.asarray(law), jnp.zeros(len(law)), jnp.zeros(len(law)))
-        for segment in _segments_of(m, states):
-            moments, (law_part, mean) = _moments(
-                m.graph.neighbours, m.graph.arrivals, moments, jnp.stack(segment.tables), segment.position
-            )
-            laws.append(np.asarray(law_part))
-            means.append(np.asarray(mean))
-            held = [segment] if len(laws) == 2 else []
-    marginals, n = np.concatenate(laws), len(states) - 1
+    moments = Moments(law, np.zeros_like(law), np.zeros_like(law))
+    laws, means = [law], []
+    held: list[Kernels] = []
+    for kernels in _stretches(m, states):
+        held = [kernels] if len(laws) == 1 else []
+        for at in kernels.position:
+            moments, mean = next_moments(m.graph.arrivals, kernels.laws[at], moments)
+            laws.append(moments.law)
+            means.append(mean)
+    marginals, n = np.stack(laws), len(states) - 1
     return ExactLaw(
         marginals=marginals,
         expected_error=(marginals * m.graph.distances_to(states)).sum(axis=1),
-        expected_entropy=float(np.concatenate(means).sum() / n),
-        variance_entropy=float(np.asarray(moments.second).sum() / n**2),
+        expected_entropy=float(np.sum(means) / n),
+        variance_entropy=float(moments.second.sum() / n**2),
         mechanism=m,
         trajectory=states,
-        _segments=tuple(held),
+        _kernels=tuple(held),
     )
 
 
-def _segments_of(m: OnlineMechanism, states: Int[np.ndarray, " steps"]) -> Iterator[batch.Segment]:
-    """The kernels of the transitions, segment by segment; run it under float64."""
-
-    return batch.segments(m.law_table, states[1:], m.graph.neighbours.n_slots)
+def _stretches(m: OnlineMechanism, states: Int[np.ndarray, " steps"]) -> Iterator[Kernels]:
+    """The kernels of the transitions, stretch by stretch."""
+    for targets, position in batch.segments(states[1:], m.graph.neighbours.n_slots):
+        with jax.enable_x64(True):
+            tables = [m.law_table(int(s)) for s in targets]
+        yield Kernels([np.asarray(table)[m.graph.arrivals.slots] for table in tables], position, targets)

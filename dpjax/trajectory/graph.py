@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from dpjax._errors import invalid
 from dpjax.chains import MarkovChain
 from dpjax.paths import distances_to, shortest_paths
-from dpjax.trajectory.arrivals import Arrivals, arrivals_of
+from dpjax.trajectory.evolution import Arrivals, arrivals_of
 from dpjax.trajectory.neighbours import Edges, Neighbours, edges_of, neighbours_of
 
 FULL_TABLE = 1024  # states up to which all distances are found at once
@@ -41,8 +41,8 @@ class ChainGraph:
 
     @functools.cached_property
     def arrivals(self) -> Arrivals:
-        """The edges packed by the state they arrive at."""
-        return arrivals_of(self.edges, self.neighbours)
+        """The edges in the order of the states they arrive at."""
+        return arrivals_of(self.edges)
 
     def all_distances(self) -> Float[np.ndarray, "n n"]:
         """G(i, j) for all pairs, nats; found once."""

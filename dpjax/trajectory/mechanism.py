@@ -101,8 +101,9 @@ class OnlineMechanism:
         state, private = self.init(key, start)
         parts = [private[None]]
         with jax.enable_x64(True):
-            for costs, position, _ in batch.segments(self.cost_row, targets, self.graph.n_states):
-                state, path = _scan(key, self.kernel, state, jnp.stack(costs), position)
+            for distinct, position in batch.segments(targets, self.graph.n_states):
+                costs = batch.stacked([self.cost_row(int(s)) for s in distinct])
+                state, path = _scan(key, self.kernel, state, costs, position)
                 parts.append(path)
             return jnp.concatenate(parts)
 
@@ -124,8 +125,9 @@ class OnlineMechanism:
             ends = [state.private for _, state in lanes]
             paths = [[end[None]] for end in ends]
             block = 0
-            for laws, position, _ in batch.segments(self.law_table, targets, self.graph.neighbours.n_slots):
-                tables = jnp.asarray(batch.cumulative_tables(laws, self.graph.neighbours.blocks))
+            for distinct, position in batch.segments(targets, self.graph.neighbours.n_slots):
+                laws = [self.law_table(int(s)) for s in distinct]
+                tables = batch.cumulative_tables(laws, self.graph.neighbours.blocks)
                 for k, (keys, _) in enumerate(lanes):
                     ends[k], path = _walk(keys, self.kernel, ends[k], tables, position, np.int32(block))
                     paths[k].append(path)
