@@ -1,0 +1,119 @@
+"""Counts of transitions: C_ij = how often state j followed state i. From pairs, from sequences, and what of them makes a chain.
+
+Dense up to 1,024 states, a csr_array above. Counts are whole numbers of at most 2^53; floats are taken where each is
+whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+from scipy import sparse
+
+from dpjax._errors import invalid, require
+from dpjax.chains.structure import is_sparse, largest_class, restrict
+
+Counts = Int[np.ndarray, "n n"] | sparse.csr_array
+Labels = tuple[Hashable, ...]
+
+_DENSE_STATES = 1024
+_LARGEST = 2**53
+
+
+def counts_of_pairs(pairs: Iterable[Sequence[Hashable]], labels: Sequence[Hashable] | None = None) -> tuple[Counts, Labels]:
+    """Counts of (from, to) pairs, and the labels of rows and columns: `labels` if given, else those met, sorted (or as met, if not
+    sortable).
+
+    ValueError for a pair that is none, or one with a state outside `labels`.
+    """
+    listed = list(pairs)
+    for number, pair in enumerate(listed):
+        require(not isinstance(pair, str) and len(pair) == 2, f"pairs[{number}]", pair, "a pair is (from, to)")
+    met = (state for pair in listed for state in pair)
+    chosen = _in_order(met) if labels is None else tuple(labels)
+    index = {label: i for i, label in enumerate(chosen)}
+    for number, pair in enumerate(listed):
+        for state in pair:
+            require(state in index, f"a state in pairs[{number}]", state, "it is not among the labels")
+    start = np.array([index[pair[0]] for pair in listed], dtype=np.int64)
+    end = np.array([index[pair[1]] for pair in listed], dtype=np.int64)
+    return _tally(start, end, len(chosen)), chosen
+
+
+def counts_of_trajectories(sequences: Iterable[Sequence[Hashable]]) -> tuple[Counts, Labels]:
+    """Counts of the transitions inside each sequence (none from one to the next), and the labels met, sorted where they can be."""
+    listed = [list(sequence) for sequence in sequences]
+    labels = _in_order(state for sequence in listed for state in sequence)
+    index = {label: i for i, label in enumerate(labels)}
+    coded = [np.array([index[state] for state in sequence], dtype=np.int64) for sequence in listed]
+    start = np.concatenate([c[:-1] for c in coded]) if coded else np.zeros(0, np.int64)
+    end = np.concatenate([c[1:] for c in coded]) if coded else np.zeros(0, np.int64)
+    return _tally(start, end, len(labels)), labels
+
+
+def largest_class_of_counts(counts: Any, labels: Sequence[Hashable] | None = None) -> tuple[Counts, Labels]:
+    """The counts inside the largest strongly connected class, and its labels: no row of the result is empty.
+
+    One restriction is enough: within a class of two or more states each has a way to another. The class with the most states; of
+    several, the one with the smallest index. ValueError where no class has two states.
+    """
+    whole = whole_counts(counts)
+    named = tuple(range(whole.shape[0])) if labels is None else tuple(labels)
+    require(len(named) == whole.shape[0], "the number of labels", len(named), f"there are {whole.shape[0]} states")
+    states = largest_class(whole)
+    require(len(states) >= 2, "the largest class", [named[s] for s in states], "no two states reach each other")
+    return restrict(whole, states), tuple(named[s] for s in states)
+
+
+def whole_counts(counts: Any, labels: Sequence[Hashable] | None = None) -> Counts:
+    """`counts`, dense or sparse, as int64; ValueError naming an entry that is negative, fractional, not finite or too large."""
+    given: Any = sparse.csr_array(counts) if is_sparse(counts) else np.asarray(counts)
+    require(given.ndim == 2 and given.shape[0] == given.shape[1], "the shape of counts", given.shape, "counts are square: (n, n)")
+    require(given.dtype.kind in "iufb", "the type of counts", str(given.dtype), "counts are whole numbers")
+    if is_sparse(given):
+        given = given.copy()
+        given.sum_duplicates()
+    values = given.data if is_sparse(given) else given
+    for wrong, what in _faults(values):
+        if wrong.any():
+            i, j = _position(given, wrong)
+            name = (i, j) if labels is None else (labels[i], labels[j])
+            invalid(f"counts[{name[0]!r}, {name[1]!r}]", given[i, j].item(), f"{what}: counts are whole numbers, at least 0")
+    result = given.astype(np.int64)
+    if is_sparse(given):
+        result.eliminate_zeros()
+    return result
+
+
+def _faults(values: np.ndarray) -> Iterable[tuple[np.ndarray, str]]:
+    if values.dtype.kind == "f":
+        yield ~np.isfinite(values), "not finite"
+        yield values != np.floor(values), "fractional"
+    if values.dtype.kind != "b":
+        yield values < 0, "negative"
+        yield values > _LARGEST, "above 2^53, beyond which float64 skips whole numbers"
+
+
+def _position(given: Any, wrong: np.ndarray) -> tuple[int, int]:
+    if is_sparse(given):
+        place = int(np.flatnonzero(wrong)[0])
+        return int(np.searchsorted(given.indptr, place, side="right")) - 1, int(given.indices[place])
+    i, j = np.argwhere(wrong)[0]
+    return int(i), int(j)
+
+
+def _in_order(states: Iterable[Hashable]) -> Labels:
+    met = dict.fromkeys(states)
+    try:
+        return tuple(sorted(met))  # type: ignore[type-var]
+    except TypeError:
+        return tuple(met)
+
+
+def _tally(start: Int[np.ndarray, " m"], end: Int[np.ndarray, " m"], n: int) -> Counts:
+    if n <= _DENSE_STATES:
+        return np.bincount(start * n + end, minlength=n * n).reshape(n, n).astype(np.int64)
+    return sparse.coo_array((np.ones(len(start), np.int64), (start, end)), shape=(n, n)).tocsr()

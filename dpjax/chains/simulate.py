@@ -1,0 +1,131 @@
+"""Simulation of a chain by inverse CDF.
+
+The next state from i is the first j with F_ij > t, F_ij = P_i0 + ... + P_ij, t = u F_i,n-1, u uniform on [0, 1). Sums are taken in
+order, so that F repeats exactly where P_ij = 0; the first index above t is then never a state of probability 0, not even for u =
+0, and t is held below the last sum, so that rounding never runs off the row. A probability is met to within the spacing of the
+uniforms, 2^-23 in float32 and 2^-52 in float64: rarer transitions are not sampled at their rate in float32.
+
+A sparse chain keeps, for each state, its targets and their cumulative sums, padded to the longest row with the last sum.
+
+Step t of a trajectory uses the key fold_in(key, t), so a longer run begins with the shorter one; the key of lane l is
+fold_in(root, l).
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+from scipy import sparse
+
+from dpjax._errors import require
+from dpjax.chains._arrays import as_floats, require_square, require_stochastic
+from dpjax.chains.chain import MarkovChain
+from dpjax.chains.stationary import stationary_distribution
+
+
+class TransitionTable(NamedTuple):
+    """Cumulative rows: `cumulative` (n, width); `targets` (n, width) the states they stand for, None where entry j is state j."""
+
+    cumulative: Float[Array, "n width"]
+    targets: Int[Array, "n width"] | None
+
+
+def simulate(key: PRNGKeyArray, chain: Any, n_steps: int, initial: Any = None) -> Int[Array, " steps"]:
+    """A trajectory of `n_steps` transitions, n_steps + 1 state indices (int32).
+
+    key: a typed JAX key. chain: a MarkovChain (dense or sparse) or one (n, n) matrix. initial: a state index, a law on the states,
+    or None for the chain's initial law (for a matrix, the stationary one). A matrix sets the type of the draws; a chain's are of
+    JAX's default type. Vmappable over keys. ValueError for bad input.
+
+    >>> import jax, numpy as np
+    >>> from dpjax.chains import simulate
+    >>> simulate(jax.random.key(0), np.array([[0.0, 1.0], [1.0, 0.0]]), 4, initial=0).tolist()
+    [0, 1, 0, 1, 0]
+    """
+    require(n_steps >= 0, "n_steps", n_steps, "a trajectory has at least 0 steps")
+    if isinstance(chain, MarkovChain):
+        law = chain.initial_distribution if initial is None else initial
+    else:
+        law = stationary_distribution(chain) if initial is None else initial
+    table = transition_table(chain)
+    return walk(key, table, cumulative_start(law, table), n_steps)
+
+
+def transition_table(chain: Any) -> TransitionTable:
+    """The table of a MarkovChain or a matrix: make it once to simulate often with `walk`."""
+    if isinstance(chain, MarkovChain):
+        dtype = jnp.zeros(()).dtype
+        matrix: Any = chain.matrix
+        if chain.is_sparse:
+            return _padded(matrix, dtype)
+        return TransitionTable(jnp.asarray(_running_sums(matrix.astype(dtype))), None)
+    if isinstance(chain, jax.core.Tracer):
+        require_square(chain)
+        return TransitionTable(_traced_running_sums(chain), None)
+    array = np.asarray(chain) if isinstance(chain, jax.Array) else as_floats(chain).astype(jnp.zeros(()).dtype)
+    require_square(array)
+    require(array.ndim == 2, "P.shape", array.shape, "simulate takes one matrix; vmap over several")
+    require_stochastic(jnp.asarray(array))
+    return TransitionTable(jnp.asarray(_running_sums(array)), None)
+
+
+def cumulative_start(initial: Any, table: TransitionTable) -> Float[Array, " n"]:
+    """The cumulative law of the first state, from a state index or a law."""
+    n, dtype = table.cumulative.shape[0], table.cumulative.dtype
+    if isinstance(initial, jax.core.Tracer):
+        law = jax.nn.one_hot(initial, n, dtype=dtype) if initial.ndim == 0 else initial.astype(dtype)
+        return _traced_running_sums(law[None])[0]
+    start = np.asarray(initial)
+    if start.ndim == 0:
+        require(start.dtype.kind in "iu" and 0 <= int(start) < n, "initial", initial, f"a state is an index from 0 to {n - 1}")
+        start = np.eye(n)[int(start)]
+    good = start.shape == (n,) and bool((start >= 0).all()) and abs(float(start.sum()) - 1) <= 1e-5
+    require(good, "initial", initial, f"give a state index or a law on {n} states, which sums to 1")
+    return jnp.asarray(_running_sums(start.astype(dtype)[None])[0])
+
+
+@functools.partial(jax.jit, static_argnames="n_steps")
+def walk(key: PRNGKeyArray, table: TransitionTable, start: Float[Array, " n"], n_steps: int) -> Int[Array, " steps"]:
+    """The kernel: a trajectory from a table and the cumulative law of the first state; unchecked, vmappable."""
+
+    def step(state: Int[Array, ""], t: Int[Array, ""]) -> tuple[Int[Array, ""], Int[Array, ""]]:
+        place = _first_above(jax.random.fold_in(key, t), table.cumulative[state])
+        following = place if table.targets is None else table.targets[state, place]
+        return following, following
+
+    first = _first_above(jax.random.fold_in(key, 0), start)
+    _, rest = jax.lax.scan(step, first, jnp.arange(1, n_steps + 1, dtype=jnp.int32))
+    return jnp.concatenate([first[None], rest])
+
+
+def _first_above(key: PRNGKeyArray, cumulative: Float[Array, " width"]) -> Int[Array, ""]:
+    total = cumulative[-1]
+    t = jnp.minimum(jax.random.uniform(key, (), cumulative.dtype) * total, jnp.nextafter(total, jnp.zeros_like(total)))
+    return (cumulative <= t).sum(dtype=jnp.int32)
+
+
+def _running_sums(rows: Float[np.ndarray, "m width"]) -> Float[np.ndarray, "m width"]:
+    """Sums in order (NumPy's cumsum): F stays where a term is 0."""
+    return np.cumsum(rows, axis=1, dtype=rows.dtype)
+
+
+def _traced_running_sums(rows: Float[Array, "m width"]) -> Float[Array, "m width"]:
+    """The same under a trace; jnp.cumsum adds in another order, and may move where a term is 0."""
+
+    def add(total: Array, column: Array) -> tuple[Array, Array]:
+        return total + column, total + column
+
+    return jax.lax.scan(add, jnp.zeros_like(rows[:, 0]), rows.T)[1].T
+
+
+def _padded(P: sparse.csr_array, dtype: Any) -> TransitionTable:
+    lengths = np.diff(P.indptr)
+    inside = np.arange(lengths.max())[None] < lengths[:, None]
+    entries, targets = np.zeros(inside.shape), np.zeros(inside.shape, np.int32)
+    entries[inside], targets[inside] = P.data, P.indices
+    return TransitionTable(jnp.asarray(_running_sums(entries.astype(dtype))), jnp.asarray(targets))

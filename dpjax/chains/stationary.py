@@ -1,0 +1,115 @@
+"""The stationary distribution of a chain, checked: pi = pi P, pi >= 0, sum pi = 1.
+
+It is unique when the chain has one closed class, and then zero on transient states. A chain with several closed classes has one
+stationary law for each and infinitely many mixtures; asking for *the* stationary distribution is then an error that names the
+classes.
+
+Dense matrices go through `dpjax.chains.gth.gth`. Its result is finite if and only if every state reaches state 0, so a finite
+result needs no look at the graph; only matrices with a NaN are looked at again, restricted to their closed class. Sparse chains
+too large for that go through SciPy's sparse LU on the states but one, taken only with every entry positive and a residual sum |pi
+P - pi| <= 1e-12.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from scipy import sparse
+
+from dpjax._errors import invalid, require
+from dpjax.chains._arrays import following_dtype
+from dpjax.chains.gth import gth
+from dpjax.chains.structure import closed_classes, describe, is_sparse, restrict
+
+_DENSE_STATES = 2048  # up to here a sparse chain is made dense for GTH
+_RESIDUAL = 1e-12
+
+
+@following_dtype
+def stationary_distribution(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n"]:
+    """The stationary distribution of each matrix.
+
+    Shapes (*batch, n, n) -> (*batch, n), n >= 2, in the type of the input: a JAX array gives a JAX array, NumPy gives NumPy
+    (float64 unless float32). Jitted, vmappable, differentiable (off the diagonal: a row's diagonal entry is what the others leave).
+    Zero on transient states. Raises ValueError for a matrix that is not stochastic (rows within 1e-9 of 1 in float64, 1e-5 in
+    float32) and for one with several closed classes, which it names. Under a trace nothing is checked: there a state that cannot
+    reach state 0 makes that matrix's result NaN.
+
+    >>> import numpy as np
+    >>> from dpjax.chains import stationary_distribution
+    >>> stationary_distribution(np.array([[0.9, 0.1], [0.3, 0.7]])).round(12).tolist()
+    [0.75, 0.25]
+    """
+    return finite_stationary(P)
+
+
+def finite_stationary(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n"]:
+    """`gth`, its NaN looked into: matrices with one closed class mended, others a ValueError; a trace gets `gth` as it is."""
+    pi = gth(P)
+    if isinstance(pi, jax.core.Tracer):
+        return pi
+    failed = np.isnan(np.asarray(pi[..., 0]))
+    if not failed.any():
+        return pi
+    host = np.array(pi)
+    for at in np.argwhere(failed):
+        where = tuple(int(i) for i in at)
+        host[where] = _of_one_closed_class(np.asarray(P[where]), f"matrix {list(where)}" if where else "the chain")
+    return jnp.asarray(host)
+
+
+def _of_one_closed_class(P: Float[np.ndarray, "n n"], name: str) -> Float[np.ndarray, " n"]:
+    """The law of a matrix where some state does not reach state 0, or not within the range of its type; in float64."""
+    states = only_closed_class(P, name)
+    pi = np.zeros(P.shape[0], P.dtype)
+    with jax.enable_x64(True):
+        part = jnp.asarray(P[np.ix_(states, states)].astype(np.float64))
+        pi[states] = 1 if len(states) == 1 else np.asarray(gth(part))
+    if not np.isfinite(pi).all():
+        invalid(
+            name, "so nearly reducible that a mean time passes the range of float64", "its smallest entries are as good as zero"
+        )
+    return pi
+
+
+def only_closed_class(P: Any, name: str, labels: tuple[Any, ...] | None = None) -> np.ndarray:
+    """The states of the closed class of `P`, dense or sparse; several are a ValueError that names them."""
+    closed = closed_classes(P)
+    if len(closed) > 1:
+        text = f"reducible, with {len(closed)} closed classes: {describe(closed, labels)}"
+        invalid(name, text, "each has a stationary distribution of its own; pass one class, for instance largest_class()")
+    return closed[0]
+
+
+def stationary_of_chain(P: Any, labels: tuple[Any, ...] | None = None) -> Float[np.ndarray, " n"]:
+    """The stationary distribution of one float64 matrix, dense or sparse, on the host; classes in errors are named by label."""
+    states = only_closed_class(P, "the chain", labels)
+    pi, part = np.zeros(P.shape[0]), restrict(P, states)
+    if len(states) == 1:
+        pi[states] = 1
+    elif is_sparse(P) and len(states) > _DENSE_STATES:
+        pi[states] = _sparse_solve(part)
+    else:
+        pi[states] = stationary_distribution(part.toarray() if is_sparse(P) else part)
+    return pi
+
+
+def _sparse_solve(P: sparse.csr_array) -> Float[np.ndarray, " n"]:
+    """pi_K (I - P_KK) = pi_0 P_0K for K = all states but 0, then normalised and checked."""
+    from scipy.sparse.linalg import splu
+
+    n = P.shape[0]
+    system = sparse.csc_array(sparse.eye_array(n - 1) - P[1:, 1:]).T
+    right = P[[0], 1:].toarray()[0]
+    weights = np.concatenate([[1.0], splu(sparse.csc_matrix(system)).solve(right)])
+    pi = weights / weights.sum()
+    residual = float(np.abs(pi @ P - pi).sum())
+    checked = bool(np.isfinite(pi).all() and (pi > 0).all()) and residual <= _RESIDUAL
+    require(
+        checked, "the residual of the sparse solve", residual, "the chain is too nearly decomposable for it; pass P dense, for GTH"
+    )
+    return pi
