@@ -1,0 +1,89 @@
+"""When two trajectories are close enough that the output must not tell them apart (paper B, Definition 4 and Appendix B).
+
+G(i, j) is the length of the shortest path from i to j with edge lengths W_ij = -log P_ij, in nats; G(i, i) = 0. Trajectories w,
+v of n + 1 states are compared over t = 1..n: the first state is not used by the mechanisms (s'_0 is drawn from a public law),
+so it costs nothing.
+
+    Adjacency(rho):        sum_{t>=1} G_sym(w_t, v_t) <= rho,   G_sym = (G + G^T)/2 ("average") or max(G, G^T) ("max")
+    HammingAdjacency(b):   #{t >= 1 : w_t != v_t} <= b
+
+Sensitivity. One step scores candidate r by q_r = -G(r, s). Going from s to v changes the scores by amounts that spread over a
+range of at most G(s, v) + G(v, s) (two triangle inequalities), and Lemma 1 of the derivations shows that permute-and-flip at
+coin scale c then loses at most c times that range. Summed over the steps of two adjacent trajectories the range is at most
+`sensitivity`:
+
+    2 rho for "average" (an equality of sums) and for "max" (an upper bound);     b max_ij [G(i, j) + G(j, i)] under Hamming.
+
+So the coin scale is epsilon / sensitivity = epsilon / (2 rho) for both symmetrisations. With min(G, G^T) or a one-sided sum the
+range is not bounded by rho, and the mechanism at this scale is not epsilon-private: such adjacencies are refused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from dpjax._errors import invalid, require
+
+_REFUSED = {
+    "min": "the smaller of G(w, v) and G(v, w) does not bound the loss: not epsilon-private; use 'average' or 'max'",
+    "one-sided": "a one-sided sum of G(w, v) does not bound the loss: not epsilon-private; use 'average' or 'max'",
+    "sum": "G + G^T within rho is the average within rho / 2; use 'average' with half the rho",
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Adjacency:
+    """Definition 4: trajectories whose summed symmetrised distance is at most `rho` nats.
+
+    rho: positive and finite. symmetrisation: "average" (the default: provable, and protects the most pairs) or "max".
+    """
+
+    rho: float | int
+    symmetrisation: str = "average"
+
+    def __post_init__(self) -> None:
+        require(bool(0 < self.rho < math.inf), "rho", self.rho, "give a positive, finite adjacency radius in nats")
+        if self.symmetrisation not in ("average", "max"):
+            invalid("symmetrisation", self.symmetrisation, _REFUSED.get(self.symmetrisation, "use 'average' or 'max'"))
+
+    def symmetrised(self, G: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
+        """G_sym: the symmetric distance between states that the adjacency sums."""
+        return (G + G.T) / 2 if self.symmetrisation == "average" else np.maximum(G, G.T)
+
+    def distance(self, G: Float[np.ndarray, "n n"], w: Int[np.ndarray, " steps"], v: Int[np.ndarray, " steps"]) -> float:
+        """Sum over t >= 1 of G_sym(w_t, v_t), in nats."""
+        return float(self.symmetrised(G)[w[1:], v[1:]].sum())
+
+    def adjacent(self, G: Float[np.ndarray, "n n"], w: Int[np.ndarray, " steps"], v: Int[np.ndarray, " steps"]) -> bool:
+        """Whether the two trajectories are adjacent."""
+        return self.distance(G, w, v) <= self.rho
+
+    def sensitivity(self) -> float:
+        """The most by which the range of the scores, summed over the steps, differs between adjacent trajectories: 2 rho."""
+        return 2.0 * self.rho
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class HammingAdjacency:
+    """Trajectories that differ in at most `b` of the states s_1..s_n (paper B, Appendix B; Chen et al. 2023). b: 1 or more."""
+
+    b: int = 1
+
+    def __post_init__(self) -> None:
+        require(bool(self.b >= 1), "b", self.b, "give the number of states that may differ, 1 or more")
+
+    def distance(self, w: Int[np.ndarray, " steps"], v: Int[np.ndarray, " steps"]) -> int:
+        """The number of t >= 1 at which the two trajectories differ."""
+        return int(np.count_nonzero(w[1:] != v[1:]))
+
+    def adjacent(self, w: Int[np.ndarray, " steps"], v: Int[np.ndarray, " steps"]) -> bool:
+        """Whether the two trajectories are adjacent."""
+        return self.distance(w, v) <= self.b
+
+    def sensitivity(self, G: Float[np.ndarray, "n n"]) -> float:
+        """The most by which the range of the scores, summed over the steps, differs between adjacent ones: b max (G + G^T)."""
+        return self.b * float((G + G.T).max())

@@ -1,0 +1,84 @@
+"""Mechanisms matched by what they really cost: the largest coin scale whose exact loss meets a target.
+
+A loss computed exactly at scale c, and found to meet the target, is a proof for that c: nothing needs to be monotone for it to
+hold. So the search starts from a scale that the theorem proves, grows it while the computed loss meets the target, bisects, and
+returns the last scale that was verified. (If the loss is increasing in c, which holds on every chain tried and is not proved,
+it is the largest.)
+
+Computed losses carry round-off of about 1e-13; a scale is accepted only where the loss times (1 + 1e-12) meets the target.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from dpjax._errors import require
+from dpjax.trajectory.losses import kappa, substitution_epsilon
+from dpjax.trajectory.mechanism1 import TrajectoryMechanism
+
+MARGIN = 1 + 1e-12  # over the round-off of a computed loss
+_GROWTH = 1.25
+_LARGEST = 1e4  # times the proved scale: where the loss never reaches the target (a chain without choices), stop here
+
+
+def largest_verified_scale(loss: Callable[[float], float], target: float | int, proved: float) -> float:
+    """The largest scale found with loss(scale) * MARGIN <= target, at least `proved`; within 1e-12 of where it stops, relative."""
+    verified, failed = proved, proved
+    while failed <= _LARGEST * proved and loss(failed) * MARGIN <= target:
+        verified, failed = failed, failed * _GROWTH
+    while failed - verified > 1e-12 * verified:
+        middle = (verified + failed) / 2
+        if middle in (verified, failed):
+            break
+        if loss(middle) * MARGIN <= target:
+            verified = middle
+        else:
+            failed = middle
+    return verified
+
+
+def match_substitution(m: TrajectoryMechanism, target: float | int) -> TrajectoryMechanism:
+    """`m` with the largest epsilon found whose exact single-substitution epsilon is at most `target` (nats, positive).
+
+    So two mechanisms can be compared at equal privacy for the change of one state, Mechanism 2's being its nominal epsilon / b.
+    The epsilon of the result is the nominal one at the same rho.
+    """
+    require(bool(0 < target < math.inf), "target", target, "give a positive, finite epsilon in nats")
+
+    def loss(epsilon: float) -> float:
+        return substitution_epsilon(dataclasses.replace(m, epsilon=epsilon))
+
+    largest = float(dataclasses.replace(m, epsilon=1.0).loss_bounds().max())
+    require(
+        largest > 0,
+        "chain",
+        "all states at distance zero",
+        "no output tells its states apart at any epsilon; there is nothing to match",
+    )
+    proved = target / largest
+    return dataclasses.replace(m, epsilon=largest_verified_scale(loss, target, proved))
+
+
+def exact_scale(m: TrajectoryMechanism) -> float:
+    """The largest coin scale found that is epsilon-private for the adjacency of `m`, by the exact loss: at least epsilon / (2 rho).
+
+    The gain over the theorem's scale is often 0 to 20 per cent, and nothing on sparse graphs, where the theorem's bound is
+    attained.
+    """
+    require(bool(m.epsilon > 0), "epsilon", m.epsilon, "give a mechanism with a positive epsilon")
+    G_sym = m.adjacency.symmetrised(m.graph.all_distances())
+    require(
+        bool((G_sym[~np.eye(len(G_sym), dtype=bool)] > 0).all()),
+        "chain",
+        "two states at distance zero",
+        "use the theorem's scale, m.scale",
+    )
+
+    def loss(scale: float) -> float:
+        return kappa(dataclasses.replace(m, epsilon=scale * m.adjacency.sensitivity()), G_sym)
+
+    return largest_verified_scale(loss, m.epsilon / m.rho, m.scale)

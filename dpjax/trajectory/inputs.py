@@ -1,0 +1,73 @@
+"""Checks of what a user hands in, on the host, before anything is traced: ValueError naming the argument and the mend."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any, SupportsIndex
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from dpjax._errors import invalid, require
+from dpjax.trajectory.graph import ChainGraph
+
+Trajectory = Any  # whole numbers, one-dimensional: a NumPy or JAX array, or a sequence
+Start = Any  # None, a state index, or n probabilities
+
+
+def require_epsilon(epsilon: float | int) -> None:
+    """epsilon: finite, zero or more."""
+    require(bool(0 <= epsilon < math.inf), "epsilon", epsilon, "give a finite privacy parameter in nats, 0 or more")
+
+
+def state_index(graph: ChainGraph, s: SupportsIndex, argument: str = "s") -> int:
+    """The index of a state, checked."""
+    index = operator.index(s)
+    require(0 <= index < graph.n_states, argument, index, f"give the index of a state, 0 to {graph.n_states - 1}")
+    return index
+
+
+def trajectory_indices(graph: ChainGraph, trajectory: Trajectory, check: bool = True) -> Int[np.ndarray, " steps"]:
+    """The trajectory s_0..s_n as int64; with `check`, every transition must have positive probability."""
+    states = np.asarray(trajectory)
+    require(
+        states.ndim == 1 and len(states) >= 2, "trajectory", trajectory, "give a one-dimensional trajectory of two states or more"
+    )
+    require(bool(np.issubdtype(states.dtype, np.integer)), "trajectory", trajectory, "give state indices, whole numbers")
+    states = states.astype(np.int64)
+    outside = np.flatnonzero((states < 0) | (states >= graph.n_states))
+    if len(outside):
+        t = int(outside[0])
+        invalid(f"trajectory[{t}]", int(states[t]), f"give the index of a state, 0 to {graph.n_states - 1}")
+    if check:
+        _require_feasible(graph, states)
+    return states
+
+
+def _require_feasible(graph: ChainGraph, states: Int[np.ndarray, " steps"]) -> None:
+    broken = np.flatnonzero(~graph.feasible(states[:-1], states[1:]))
+    if len(broken):
+        t = int(broken[0]) + 1
+        i, j = (graph.chain.labels[int(s)] for s in states[t - 1 : t + 1])
+        invalid(
+            f"trajectory at step {t}",
+            (i, j),
+            f"the chain has no transition from {i!r} to {j!r} (probability zero); mend it, or pass check=False to take it as it is",
+        )
+
+
+def initial_law(graph: ChainGraph, start: Start) -> Float[np.ndarray, " n"]:
+    """The law p_0 of s'_0: the chain's initial distribution, a Dirac at a public state, or the distribution given."""
+    if start is None:
+        return np.asarray(graph.chain.initial_distribution, np.float64)
+    given = np.asarray(start)
+    if given.ndim == 0:
+        law = np.zeros(graph.n_states)
+        law[state_index(graph, start, "start")] = 1.0
+        return law
+    require(given.shape == (graph.n_states,), "start", given.shape, f"give a state index or {graph.n_states} probabilities")
+    law = given.astype(np.float64)
+    total = law.sum()
+    require(bool((law >= 0).all() and abs(total - 1) <= 1e-6), "start", start, "give probabilities that are 0 or more and sum to 1")
+    return law / total

@@ -1,0 +1,95 @@
+"""Mechanism 1: a private trajectory that follows the sensitive one on the chain's own graph (paper B, Section 3.1).
+
+From private state s'_{t-1}, the candidates are its neighbours; candidate r costs G(r, s_t), the length of the shortest path
+from it to the sensitive state, in nats; permute-and-flip selects at coin scale c = epsilon / (2 rho).
+
+Guarantee (Theorem 1, proved in the derivations for all pairs of trajectories): the log probability ratio of any output under w
+and under v is at most (epsilon / rho) sum_{t >= 1} G_avg(w_t, v_t), with G_avg = (G + G^T)/2; so at most epsilon for
+trajectories adjacent in the sense of Definition 4, with the average and with the maximum. The length of the trajectory is
+public.
+
+The public prior (`prior_weight` = lambda) adds lambda W_ir to the cost of going from i to r. It does not depend on the
+sensitive state, so the guarantee is unchanged; it trades closeness for likely transitions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from dpjax._errors import require
+from dpjax.chains import MarkovChain
+from dpjax.trajectory.adjacency import Adjacency, HammingAdjacency
+from dpjax.trajectory.graph import graph_of
+from dpjax.trajectory.inputs import require_epsilon
+from dpjax.trajectory.kernel import SELECTIONS
+from dpjax.trajectory.mechanism import OnlineMechanism
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TrajectoryMechanism(OnlineMechanism):
+    """Mechanism 1 and its variants.
+
+    chain: irreducible. epsilon: nats, 0 or more (0: uniform over neighbours). rho: adjacency radius in nats, positive.
+    symmetrisation: "average" or "max" of G and its transpose in the adjacency. selection: "permute-and-flip" or "exponential" (same
+    guarantee, more error). prior_weight: lambda >= 0.
+    """
+
+    chain: MarkovChain
+    _: dataclasses.KW_ONLY
+    epsilon: float | int
+    rho: float | int
+    symmetrisation: str = "average"
+    selection: str = "permute-and-flip"
+    prior_weight: float | int = 0.0
+
+    def __post_init__(self) -> None:
+        require_epsilon(self.epsilon)
+        Adjacency(rho=self.rho, symmetrisation=self.symmetrisation)
+        require(self.selection in SELECTIONS, "selection", self.selection, f"use one of {', '.join(map(repr, SELECTIONS))}")
+        require(bool(0 <= self.prior_weight < math.inf), "prior_weight", self.prior_weight, "give a finite weight, 0 or more")
+        graph_of(self.chain)
+
+    @classmethod
+    def under_hamming(
+        cls,
+        chain: MarkovChain,
+        *,
+        epsilon: float | int,
+        b: int = 1,
+        selection: str = "permute-and-flip",
+        prior_weight: float | int = 0.0,
+    ) -> TrajectoryMechanism:
+        """The variant of paper B, Appendix C: epsilon-private where up to `b` states differ, by any amount.
+
+        The coin scale is epsilon / (2 b max G_avg), which is Mechanism 1 at rho = b max G_avg.
+        """
+        radius = HammingAdjacency(b=b).sensitivity(graph_of(chain).all_distances()) / 2
+        return cls(chain, epsilon=epsilon, rho=radius, selection=selection, prior_weight=prior_weight)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Definition 4 at this radius and symmetrisation."""
+        return Adjacency(rho=self.rho, symmetrisation=self.symmetrisation)
+
+    @property
+    def scale(self) -> float:
+        """c = epsilon / sensitivity = epsilon / (2 rho)."""
+        return self.epsilon / self.adjacency.sensitivity()
+
+    @property
+    def rule(self) -> tuple[str, float]:
+        """The selection and the prior's weight."""
+        return self.selection, self.prior_weight
+
+    def costs_to(self, targets: Int[np.ndarray, " targets"]) -> Float[np.ndarray, "targets n"]:
+        """G(y, s): from the candidate to the sensitive state."""
+        return self.graph.distances_to(targets)
+
+    def loss_bounds(self) -> Float[np.ndarray, "n n"]:
+        """The proved bound on the loss of replacing state i by j at one time: (epsilon / rho) G_avg(i, j), nats."""
+        G = self.graph.all_distances()
+        return self.scale * (G + G.T)

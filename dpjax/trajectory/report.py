@@ -1,0 +1,81 @@
+"""What a given (epsilon, rho) protects on a given chain, in plain words.
+
+An adjacency radius means nothing by itself: on a chain whose states are all further apart than rho no two distinct trajectories
+are adjacent, and an epsilon for adjacent trajectories then promises nothing at all. What always holds is the metric guarantee,
+(epsilon / rho) G_avg(i, j) for replacing i by j at one time, and what can be compared between mechanisms is the
+single-substitution epsilon: the exact one where all pairs of states are affordable, its proved bound, said to be one,
+elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dpjax.trajectory.adjacency import Adjacency
+from dpjax.trajectory.calibration import MARGIN
+from dpjax.trajectory.losses import affordable, substitution_epsilon
+from dpjax.trajectory.mechanism1 import TrajectoryMechanism
+from dpjax.trajectory.mechanism2 import ChenMechanism
+
+
+class ProtectionReport(NamedTuple):
+    """Numbers in nats; pairs are unordered pairs of distinct states. `print(report)` gives sentences."""
+
+    epsilon: float | int
+    adjacency: str
+    n_states: int
+    n_pairs: int
+    pairs_within_rho: int  # pairs that may replace each other once between adjacent trajectories
+    g_min: float  # smallest G_sym of distinct states
+    g_max: float
+    most_differences: float  # the most states in which adjacent trajectories may differ: floor(rho / g_min), inf where g_min is 0
+    vacuous: bool  # no two distinct trajectories are adjacent
+    substitution_epsilon: float  # replacing any one state by any other: exact, or its proved bound
+    substitution_bound: float  # the proved bound
+    exact: bool  # whether substitution_epsilon is exact
+
+    def __str__(self) -> str:
+        kind = "exactly computed" if self.exact else "the proved bound; all pairs are too many for the exact value"
+        lines = [
+            f"epsilon {self.epsilon:g} for {self.adjacency}, on {self.n_states} states:",
+            f"  {self.pairs_within_rho} of {self.n_pairs} pairs of states are adjacent when one replaces the other once;",
+            f"  distinct states are {self.g_min:.4g} to {self.g_max:.4g} apart, so adjacent trajectories differ in at most"
+            f" {self.most_differences:g} states;",
+            f"  replacing any one state by any other costs epsilon {self.substitution_epsilon:.4g} ({kind}).",
+        ]
+        if self.vacuous:
+            lines.append("  WARNING: no two distinct trajectories are adjacent, so this epsilon promises nothing.")
+        return "\n".join(lines)
+
+
+def protection(m: TrajectoryMechanism | ChenMechanism) -> ProtectionReport:
+    """What `m` protects on its chain. Needs the distances of all pairs of states."""
+    n = m.graph.n_states
+    upper = np.triu_indices(n, 1)
+    bound = float(m.loss_bounds().max()) * MARGIN
+    exact = affordable(m)
+    adjacency = m.adjacency
+    if isinstance(adjacency, Adjacency):
+        apart = adjacency.symmetrised(m.graph.all_distances())[upper]
+        radius, words = adjacency.rho, f"trajectories within rho {adjacency.rho:g} nats (Definition 4, {adjacency.symmetrisation})"
+    else:
+        apart = np.ones(len(upper[0]))
+        radius, words = float(adjacency.b), f"trajectories that differ in at most {adjacency.b} states (Hamming)"
+    g_min = float(apart.min(initial=np.inf))
+    within = int((apart <= radius).sum())
+    return ProtectionReport(
+        epsilon=m.epsilon,
+        adjacency=words,
+        n_states=n,
+        n_pairs=len(apart),
+        pairs_within_rho=within,
+        g_min=g_min,
+        g_max=float(apart.max(initial=0.0)),
+        most_differences=np.floor(radius / g_min) if g_min > 0 else np.inf,
+        vacuous=within == 0,
+        substitution_epsilon=substitution_epsilon(m) * MARGIN if exact else bound,
+        substitution_bound=bound,
+        exact=exact,
+    )
