@@ -14,8 +14,8 @@ $(INSTALLED): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[all]'
 	touch $@
 
-run: $(INSTALLED)  ## every figure and the reproduction table, on built-in data, into $(OUT)
-	$(BIN)/python -m experiments --out $(OUT)
+run: $(INSTALLED)  ## every figure and the reproduction table, on built-in data, into $(OUT); DATA=folder adds the real files
+	$(BIN)/python -m experiments --out $(OUT) $(if $(DATA),--data $(DATA))
 
 test: $(INSTALLED)  ## the tests
 	$(BIN)/python -m pytest -n $(WORKERS)

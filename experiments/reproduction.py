@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 
 import dpjax
-from dpjax.simplex import theorem1_epsilon
+from dpjax.simplex import expected_kl, theorem1_epsilon
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,7 @@ def accounting_rows() -> list[Row]:
             published="2.255",
             ours=f"{m.epsilon:.4f} by (6); {tight:.4f} by (6) corrected; {exact:.4f} exact, at the published delta",
             data=PUBLIC,
-            why="(6) as printed does not give 2.255; eta=0.07 comes nearest (2.225). Exact accounting needs no worst case over Omega_1",
+            why="(6) gives 2 % less at these numbers, and why is not known; exact accounting needs no worst case over Omega_1",
         ),
         Row(
             id="A2",
@@ -53,7 +53,8 @@ def accounting_rows() -> list[Row]:
             published="0.0026",
             ours=f"{m.delta:.6f} by (7); {m.exact_delta(2.255):.3g} exact, at the published epsilon",
             data=PUBLIC,
-            why="the minimum in (7) is at the corner (eta, ..., eta, 1-4 eta), computed exactly; the published value is 30 % above it",
+            why="the minimum in (7) is at the corner (eta, ..., eta, 1-4 eta), computed exactly; "
+            f"the published value is {0.0026 / m.delta - 1:.0%} above it",
         ),
         Row(
             id="A4",
@@ -77,6 +78,8 @@ def _k_of_epsilon(epsilon: float) -> tuple[float, float]:
 def grades_rows(results: xr.Dataset) -> list[Row]:
     """A3 and A5 from the sweep over k."""
     first, last = results.isel(k=0), results.isel(k=-1)
+    k = float(first["k"])
+    uniform, corner = expected_kl(np.full(5, 0.2), k), expected_kl(np.array([0.073] * 4 + [1 - 4 * 0.073]), k)
     data = f"{results.attrs['data_source'].rstrip('.')}; {int(results['samples'].max()):,} draws for each k"
     return [
         Row(
@@ -85,7 +88,7 @@ def grades_rows(results: xr.Dataset) -> list[Row]:
             published="0.103",
             ours=f"{float(first['kl_mean']):.4f} ± {float(first['kl_sem']):.4f} (Theorem 2: {float(first['expected_kl']):.4f})",
             data=data,
-            why="depends on the grade vector, which is not published: 0.1018 for the uniform one, 0.1075 at the corner",
+            why=f"depends on the grade vector, which is not published: {uniform:.4f} for the uniform one, {corner:.4f} at the corner",
         ),
         Row(
             id="A5",
