@@ -36,7 +36,7 @@ def trajectory(web):
 def test_the_exact_tail_lies_in_the_band_of_the_draws(web, trajectory, which, wrong):
     """Two-sided exact binomial tests at 50 thresholds, failure rate 1e-6 each; the tail at a wrong epsilon falls outside.
 
-    Mechanism 2 leaves this trajectory early at any epsilon near 3, and its tail hardly moves: the wrong epsilon is twice the right one.
+    Mechanism 2 leaves this trajectory early at any epsilon near 3, and its tail hardly moves: its wrong epsilon is the double.
     """
     make = {
         "mechanism 1": lambda epsilon: TrajectoryMechanism(web, epsilon=epsilon, rho=1.0),
