@@ -49,10 +49,7 @@ def sparse_cases(name: str, matrix: sparse.csr_array) -> list[Case]:
         Case(
             work=f"all pairs of {name}",
             run=lambda: shortest_paths(matrix),
-            peers={
-                "SciPy dijkstra": lambda: dijkstra(lengths),
-                "dpjax, distances to 100 targets": lambda: distances_to(matrix, targets),
-            },
+            peers={"SciPy dijkstra": lambda: dijkstra(lengths)},
             target={"SciPy dijkstra": 1.5},
             rounds=3,
         ),

@@ -21,9 +21,10 @@ from dpjax.selection._uniform import open_uniform
 @functools.partial(jax.jit, static_argnames="shape")
 def draw_by_inverse(key: Key[Array, ""], law: Float[Array, "*batch m"], shape: tuple[int, ...]) -> Int[Array, "*draws"]:
     """Indices of shape (*shape, *batch), independent, each with the probabilities of its law; -1 where a law is all zero."""
-    batch, m = law.shape[:-1], law.shape[-1]
-    u = open_uniform(key, shape + batch, law.dtype)
-    rows = law.reshape(-1, m)
+    u = open_uniform(key, shape + law.shape[:-1], law.dtype)
+    if law.ndim == 1:  # twice as fast as a batch of one
+        return _invert(law, u.reshape(-1)).reshape(u.shape)
+    rows = law.reshape(-1, law.shape[-1])
     index = jax.vmap(_invert, in_axes=(0, 1), out_axes=1)(rows, u.reshape(-1, rows.shape[0]))
     return index.reshape(u.shape)
 
