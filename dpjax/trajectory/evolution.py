@@ -68,6 +68,5 @@ def next_kept(
 ) -> tuple[Float[np.ndarray, "n thresholds"], Float[np.ndarray, " thresholds"]]:
     """The mass that has not exceeded after one more step, and the mass removed; `over` is 1[G(i, w_t) > v]."""
     moved = move @ kept
-    removed = np.where(over, moved, 0.0).sum(axis=0)
-    moved[over] = 0.0
-    return moved, removed
+    removed = moved * over
+    return moved - removed, removed.sum(axis=0)  # x - x is 0 and x - 0 is x: exact

@@ -57,9 +57,9 @@ class ExactLaw:
         total, kept = np.where(over, first, 0.0).sum(axis=0), np.where(over, 0.0, first)
         for kernels in self._kernels or _stretches(self.mechanism, self.trajectory):
             moves = [arriving(graph.arrivals, kernel) for kernel in kernels.laws]
-            beyond = graph.distances_to(kernels.targets)[:, :, None] > levels
+            distances = graph.distances_to(kernels.targets)
             for at in kernels.position:
-                kept, removed = next_kept(moves[at], kept, beyond[at])
+                kept, removed = next_kept(moves[at], kept, distances[at][:, None] > levels)
                 total = total + removed
         return total.reshape(thresholds.shape)[()]
 
