@@ -27,9 +27,9 @@ def check_positive(value: Real, name: str) -> Numbers:
 
 
 def check_k(k: Real) -> Numbers:
-    """A concentration from 1e-100 to 1e20, within which the accounting keeps its stated accuracy."""
+    """A concentration from 1e-9 to 1e20, within which the accounting keeps its stated accuracy."""
     array = check_positive(k, "k")
-    require(bool(((array >= 1e-100) & (array <= 1e20)).all()), "k", k, "it must lie between 1e-100 and 1e20")
+    require(bool(((array >= 1e-9) & (array <= 1e20)).all()), "k", k, "it must lie between 1e-9 and 1e20")
     return array
 
 
@@ -52,7 +52,13 @@ def has_adjacent_pair(eta: Numbers, n_records: Numbers, n_categories: Numbers) -
 
 
 def check_adjacent_pair(eta: Numbers, n_records: Numbers, n_categories: Numbers) -> None:
-    """Raise where no two adjacent count vectors have all shares >= eta: a guarantee over an empty set is none."""
+    """Raise where no two adjacent count vectors have all shares >= eta: a guarantee over an empty set is none.
+
+    Nor may N eta be under 1e-6 or N above 1e13: the accounting keeps its stated accuracy within these.
+    """
+    tiny = "a floor under a millionth of a record protects next to nothing: take N eta >= 1e-6"
+    require(bool((n_records * eta >= 1e-6 * (1 - _ROUNDING)).all()), "eta", _plain(eta), tiny)
+    require(bool((n_records <= 1e13).all()), "n_records", _plain(n_records), "the accounting takes up to 1e13 records")
     require(
         bool(has_adjacent_pair(eta, n_records, n_categories).all()),
         "eta",

@@ -17,7 +17,7 @@ from dpjax._errors import require
 
 SAFETY = 1e-12
 # absolute error of a loss where log Beta or log Gamma functions do not cancel exactly: delta is taken at an epsilon lowered by it
-THRESHOLD_ERROR = 2e-14
+THRESHOLD_ERROR = 1e-13
 Real = float | int | np.ndarray | np.generic | jax.Array | list | tuple
 Number = float | int | np.floating | np.integer
 # float64 arrays; NumPy turns what is computed from a zero-dimensional one into a scalar

@@ -113,8 +113,8 @@ def _limit(epsilon: Numbers, p: Numbers, q: Numbers) -> Numbers:
     total = p + q + 1
     start = epsilon - np.log((p + 1) * q / (p * (q + 1)))
     right, left = np.maximum(start, 0.0), np.minimum(start, 0.0)
-    above = (p + 1) / total * np.exp(-q * right) - np.exp(epsilon) * p / total * np.exp(-(q + 1) * right)
-    below = -q / total * np.expm1((p + 1) * left) + np.exp(epsilon) * (q + 1) / total * np.expm1(p * left)
+    above = (p + 1) / total * np.exp(-q * right) - p / total * np.exp(epsilon - (q + 1) * right)
+    below = -q / total * np.expm1((p + 1) * left) + np.exp(np.minimum(epsilon, 100.0)) * (q + 1) / total * np.expm1(p * left)
     return above + below
 
 

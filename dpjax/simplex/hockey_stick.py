@@ -9,10 +9,13 @@ Around P's mode x = log(a/b) + y, with a = p + h, b = q, mu = a / (a + b),
     f_P = sqrt(ab / (2 pi (a + b))) exp(r(a+b) - r(a) - r(b)) exp(-(a + b) D(y)),   D(y) = log(1 - mu + mu e^y) - mu y >= 0,
 
 and L = lambda + h y with lambda = `loss_at_mode`. Gamma pair: Gamma(a + s) against Gamma(a) and back, in the logarithm y of the
-variable over its mode, with D(y) = e^y - 1 - y. Both are the integral of (1 - e^{-h u}) exp(-shape(y0 + u)) over u > 0: the
-integrand is positive, so nothing cancels and log delta is good to 1e-14 from h = 1e-19 to shapes of 1e16. In v = log u the
-integrand has one mode and falls off exponentially at both ends, where the trapezoid rule converges geometrically: 256 nodes
-between the two points at which it has fallen by e^-42.
+variable over its mode, with D(y) = e^y - 1 - y. Both are the integral of (1 - e^{-h (y - y0)}) exp(-shape(y)) over y > y0, y0
+where the loss is epsilon and shape convex with its least value at 0. The integrand is positive, so nothing cancels.
+
+Where y0 < 0 the integral is split at the mode 0. With y = max(y0, 0) + e^v on the right, and y = y0 / (1 + e^{-w}) on the left,
+the integrand in v (in w) has one mode, whatever the scales of h, y0 and the shape. A further change of variable makes its
+exponential tails fall off doubly exponentially, and the trapezoid rule on 256 nodes between the two points at which it has fallen
+by e^-42 converges geometrically.
 
 Everything here is pure, traced, float64 in spirit (call it under `jax.enable_x64(True)`), and differentiates in all arguments.
 """
@@ -31,9 +34,11 @@ from dpjax.simplex._special import expm1mx, log1pmx, loss_at_mode, stirling_rema
 
 NODES = 256
 _FALL = 42.0  # nats below the mode at which the integral is cut; e^-42 = 6e-19 of it is lost
-_RANGE = 80.0  # |log u| searched
+_REACH = 80.0  # log y searched to the right, beyond the scale of the tail
+_EDGE = 6.0  # s searched at a doubly exponential end: e^6 = 403 nats
 
 Scalar = Float[Array, ""]
+Shape = Callable[..., Scalar]
 
 
 def _cumulant_excess(y: Scalar, mu: Scalar, nu: Scalar) -> Scalar:
@@ -52,44 +57,82 @@ def _cumulant_excess(y: Scalar, mu: Scalar, nu: Scalar) -> Scalar:
 
 
 def _bisect(holds: Callable[[Array], Array], start: Array, end: Array) -> tuple[Array, Array]:
-    """Sixty halvings between start, where `holds` is true, and end, where it is false."""
+    """Forty halvings between start, where `holds` is true, and end, where it is false."""
 
     def halve(_: Array | int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
         mid = 0.5 * (ends[0] + ends[1])
         good = holds(mid)
         return jnp.where(good, mid, ends[0]), jnp.where(good, ends[1], mid)
 
-    return lax.fori_loop(0, 60, halve, (start, end))
+    return lax.fori_loop(0, 40, halve, (start, end))
 
 
-Shape = Callable[..., Scalar]
-
-
-def _log_integral(shape: Shape, slope: Shape, parameters: tuple[Scalar, ...], y0: Scalar, h: Scalar) -> Scalar:
-    """log int_{u>0} (1 - e^{-hu}) exp(-shape(y0 + u, *parameters)) du for a convex shape with derivative `slope`."""
-
-    def log_integrand(v: Scalar, y0: Scalar, h: Scalar, *parameters: Scalar) -> Scalar:
-        u = jnp.exp(v)
-        return v + jnp.log(-jnp.expm1(-h * u)) - shape(y0 + u, *parameters)
-
-    fixed = lax.stop_gradient((y0, h, *parameters))
-
-    def rising(v: Scalar) -> Array:
-        u = jnp.exp(v)
-        hu = fixed[1] * u
-        return hu * jnp.exp(-hu) / -jnp.expm1(-hu) + 1 > u * slope(fixed[0] + u, *fixed[2:])
-
-    limit = jnp.full_like(y0, _RANGE)
-    mode, _ = _bisect(rising, -limit, limit)
-    level = log_integrand(mode, *fixed) - _FALL
+def _log_trapezoid(
+    log_integrand: Callable[..., tuple[Scalar, Scalar]],
+    rising: Callable[..., Array],
+    ends: tuple[Scalar, Scalar],
+    x: tuple[Scalar, ...],
+) -> Scalar:
+    """log of the integral over s of exp(value) slope, (value, slope) = log_integrand(s, *x); one mode, `rising(s, *x)` below it."""
+    fixed = lax.stop_gradient(x)
+    mode, _ = _bisect(lambda s: rising(s, *fixed), *ends)
+    level = log_integrand(mode, *fixed)[0] - _FALL
     # both ends at once: the inner side of each search is the mode, where the integrand is above the level
-    outer = jnp.stack([-limit, limit])
-    above = jax.vmap(lambda v: log_integrand(v, *fixed) > level)
-    _, ends = _bisect(above, jnp.stack([mode, mode]), outer)
-    step = (ends[1] - ends[0]) / (NODES - 1)
-    nodes = ends[0] + step * jnp.arange(NODES, dtype=y0.dtype)
-    values = jax.vmap(lambda v: log_integrand(v, y0, h, *parameters))(nodes)
-    return jax.nn.logsumexp(values) + jnp.log(step)
+    above = jax.vmap(lambda s: log_integrand(s, *fixed)[0] > level)
+    _, reach = _bisect(above, jnp.stack([mode, mode]), jnp.stack(ends))
+    step = (reach[1] - reach[0]) / (NODES - 1)
+    nodes = reach[0] + step * jnp.arange(NODES, dtype=step.dtype)
+    values, slopes = jax.vmap(lambda s: log_integrand(s, *x))(nodes)
+    return jax.nn.logsumexp(values + jnp.log(slopes)) + jnp.log(step)
+
+
+def _log_integral(shape: Shape, slope: Shape, parameters: tuple[Scalar, ...], y0: Scalar, h: Scalar, decay: Scalar) -> Scalar:
+    """log int_{y>y0} (1 - e^{-h(y - y0)}) exp(-shape(y)) dy; shape convex, least at 0, `decay` the scale of its right tail."""
+    start, gap = jnp.maximum(y0, 0.0), jnp.maximum(-y0, 0.0)
+    split = gap > 0
+    right = _right_part(shape, slope, (start, gap, h, *parameters), decay)
+    left = _left_part(shape, slope, (jnp.where(split, gap, 1.0), h, *parameters))
+    return jnp.where(split, jnp.logaddexp(right, jnp.where(split, left, right)), right)
+
+
+def _right_part(shape: Shape, slope: Shape, x: tuple[Scalar, ...], decay: Scalar) -> Scalar:
+    """Over y > start = max(y0, 0), with y = start + e^v, v = s - e^{-s}; gap = max(-y0, 0)."""
+
+    def log_integrand(s: Scalar, start: Scalar, gap: Scalar, h: Scalar, *parameters: Scalar) -> tuple[Scalar, Scalar]:
+        v = s - jnp.exp(-s)
+        u = jnp.exp(v)
+        return v + jnp.log(-jnp.expm1(-h * (u + gap))) - shape(start + u, *parameters), 1 + jnp.exp(-s)
+
+    def rising(s: Scalar, start: Scalar, gap: Scalar, h: Scalar, *parameters: Scalar) -> Array:
+        u = jnp.exp(s - jnp.exp(-s))
+        hu = h * (u + gap)
+        return h * u * jnp.exp(-hu) / -jnp.expm1(-hu) + 1 > u * slope(start + u, *parameters)
+
+    far = lax.stop_gradient(_REACH + jnp.maximum(-jnp.log(decay), 0.0))
+    return _log_trapezoid(log_integrand, rising, (jnp.full_like(far, -_EDGE), far), x)
+
+
+def _left_part(shape: Shape, slope: Shape, x: tuple[Scalar, ...]) -> Scalar:
+    """Over -gap < y < 0, with y = -gap / (1 + e^{-w}), w = s - l - e^{-s} + e^{s - l}, l = log(1 + gap)."""
+
+    def log_integrand(s: Scalar, gap: Scalar, h: Scalar, *parameters: Scalar) -> tuple[Scalar, Scalar]:
+        shifted = s - jnp.log1p(gap)
+        w = shifted - jnp.exp(-s) + jnp.exp(shifted)
+        u = gap * jax.nn.sigmoid(-w)
+        log_width = jnp.log(gap) + jax.nn.log_sigmoid(w) + jax.nn.log_sigmoid(-w)
+        value = log_width + jnp.log(-jnp.expm1(-h * u)) - shape(-gap * jax.nn.sigmoid(w), *parameters)
+        return value, 1 + jnp.exp(-s) + jnp.exp(shifted)
+
+    def rising(s: Scalar, gap: Scalar, h: Scalar, *parameters: Scalar) -> Array:
+        shifted = s - jnp.log1p(gap)
+        w = shifted - jnp.exp(-s) + jnp.exp(shifted)
+        share, other = jax.nn.sigmoid(w), jax.nn.sigmoid(-w)
+        u = gap * other
+        edge = share * (1 + h * u * jnp.exp(-h * u) / -jnp.expm1(-h * u))
+        return other > edge - gap * share * other * slope(-gap * share, *parameters)
+
+    far = lax.stop_gradient(_EDGE + jnp.log1p(x[0]))
+    return _log_trapezoid(log_integrand, rising, (jnp.full_like(far, -_EDGE), far), x)
 
 
 def _beta_shape(y: Scalar, total: Scalar, mu: Scalar, nu: Scalar) -> Scalar:
@@ -107,7 +150,7 @@ def _log_beta_pair(epsilon: Scalar, p: Scalar, q: Scalar, h: Scalar) -> Scalar:
     y0 = epsilon / h - jnp.where(p == q, jnp.log1p(h / p), loss_at_mode(p, q, h) / h)
     remainder = stirling_remainder(total) - stirling_remainder(a) - stirling_remainder(b)
     log_norm = 0.5 * (jnp.log(a / total) + jnp.log(b) - math.log(2 * math.pi)) + remainder
-    return log_norm + _log_integral(_beta_shape, _beta_slope, (total, a / total, b / total), y0, h)
+    return log_norm + _log_integral(_beta_shape, _beta_slope, (total, a / total, b / total), y0, h, b)
 
 
 @jax.jit
@@ -133,7 +176,7 @@ def _log_gamma_pair(epsilon: Scalar, a: Scalar, s: Scalar, more: Scalar) -> Scal
     gain = (a - 0.5) * jnp.log1p(s / a) - s + stirling_remainder(a + s) - stirling_remainder(a)
     loss = -jnp.where(more > 0, gain, -gain - s * jnp.log1p(s / a))
     log_norm = 0.5 * (jnp.log(top) - math.log(2 * math.pi)) - stirling_remainder(top)
-    return log_norm + _log_integral(_gamma_shape, _gamma_slope, (top, more), (epsilon - loss) / s, s)
+    return log_norm + _log_integral(_gamma_shape, _gamma_slope, (top, more), (epsilon - loss) / s, s, top)
 
 
 @jax.jit

@@ -74,7 +74,7 @@ class PseudocountMechanism:
 
     >>> p = PseudocountMechanism(scale=0.5, pseudocount=10.0)
     >>> round(float(p.exact_epsilon(1e-4)), 3)
-    1.157
+    1.127
     """
 
     scale: Number
@@ -85,6 +85,8 @@ class PseudocountMechanism:
         for name in ("scale", "pseudocount"):
             require(np.ndim(getattr(self, name)) == 0, name, getattr(self, name), "it must be one number")
             domain.check_positive(getattr(self, name), name)
+        require(bool(1e-12 <= self.scale <= 1e20), "scale", self.scale, "it must lie between 1e-12 and 1e20")
+        require(bool(1e-6 <= self.pseudocount <= 1e12), "pseudocount", self.pseudocount, "it must lie between 1e-6 and 1e12")
         require(self.adjacency in _LOG_DELTA, "adjacency", self.adjacency, 'it must be "replace" or "add-remove"')
 
     @classmethod

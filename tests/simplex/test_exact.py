@@ -94,6 +94,49 @@ def test_general_pair_against_mpmath(setting):
         close(np.exp(pair_log_delta(epsilon, one, other, h)), by_quadrature(epsilon, one, other, h), 1e-12)
 
 
+def by_incomplete_beta(epsilon, p, q, h):
+    """delta of Beta(p+h, q) against Beta(p, q+h) by mpmath's incomplete Beta functions at 60 digits."""
+    with mp.workdps(60):
+        epsilon, p, q, h = map(mp.mpf, (epsilon, p, q, h))
+        shift = mp.log(mp.beta(p, q + h)) - mp.log(mp.beta(p + h, q))
+        start = (epsilon - shift) / h
+        if start > 0:
+            above = [mp.betainc(y, x, 0, 1 / (1 + mp.exp(start)), regularized=True) for x, y in ((p + h, q), (p, q + h))]
+        else:
+            above = [1 - mp.betainc(x, y, 0, 1 / (1 + mp.exp(-start)), regularized=True) for x, y in ((p + h, q), (p, q + h))]
+        return float(above[0] - mp.exp(epsilon) * above[1])
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        (0.0, 1.1e-4, 2199.0, 1.07e-5),
+        (0.1, 0.01, 10.0, 1e-4),
+        (0.5, 1e-5, 30.0, 0.3),
+        (2.0, 1e-6, 1e-6, 1e-2),
+        (0.2, 3e-3, 3e-3, 40.0),
+    ],
+)
+def test_tails_of_very_different_scales(setting):
+    # a split at the mode and doubly exponential ends: without them these were wrong by up to 1e-6
+    epsilon, p, q, h = setting
+    for one, other in ((p, q), (q, p)):
+        close(np.exp(pair_log_delta(epsilon, one, other, h)), by_incomplete_beta(epsilon, one, other, h), 2e-12)
+
+
+def test_curve_is_sane_over_twenty_orders_of_magnitude():
+    rng = np.random.default_rng(9)
+    n = rng.choice([2.0, 3.0, 20.0], 4000)
+    records, k = 10 ** rng.uniform(0.5, 12, 4000), 10 ** rng.uniform(-9, 20, 4000)
+    eta = np.clip(10 ** rng.uniform(-12, 0, 4000), 1e-6 / records, (1 - 1 / records) / n)
+    epsilon = np.where(rng.random(4000) < 0.3, 0.0, 10 ** rng.uniform(-6, 3, 4000))
+    public = {"eta": eta, "n_records": records, "n_categories": n}
+    delta = exact_delta(epsilon, k=k, **public)
+    assert ((delta > 0) & (delta <= 1)).all()
+    assert (delta >= delta_floor(epsilon, **public) * (1 - 1e-12)).all()
+    assert (exact_delta(epsilon + 1e-3 * (epsilon + 1), k=k, **public) <= delta).all()
+
+
 def test_agrees_with_the_incomplete_beta_form():
     rng = np.random.default_rng(4)
     records, eta = 10 ** rng.uniform(1, 5, 200), rng.uniform(0.01, 0.2, 200)
@@ -198,13 +241,13 @@ def test_lattice_floor_survives_rounding():
 def test_gradients_against_central_differences():
     point = np.array([1.0, 20.6, 0.073, 98.0])
     with jax.enable_x64(True):
-        slopes = jax.grad(lambda x: corner_delta(*x))(jnp.asarray(point))
+        slopes = jax.jit(jax.grad(lambda x: corner_delta(*x)))(jnp.asarray(point))
         for i, slope in enumerate(slopes):
             step = np.zeros(4)
             step[i] = 1e-5 * point[i]
             up, down = (corner_delta(*jnp.asarray(point + s)) for s in (step, -step))
             close(slope, (up - down) / (2 * step[i]), 1e-8)
-        gamma = jax.grad(lambda s: log_gamma_hockey_stick(jnp.float64(0.5), 4 * s, s))(jnp.float64(0.7))
+        gamma = jax.jit(jax.grad(lambda s: log_gamma_hockey_stick(jnp.float64(0.5), 4 * s, s)))(jnp.float64(0.7))
         values = [log_gamma_hockey_stick(jnp.float64(0.5), jnp.float64(4 * s), jnp.float64(s)) for s in (0.70001, 0.69999)]
         close(gamma, (values[0] - values[1]) / 2e-5, 1e-7)
 
