@@ -23,7 +23,7 @@ Label = str | int
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReadReport:
-    """What a reader read, kept and dropped, in `unit`s (trips, clicks, ...); read = kept + everything dropped.
+    """What a reader read, kept and dropped, counted in units of `unit` (trips, clicks, ...); read = kept + everything dropped.
 
     For probabilities the unit is a row: 7 rows of which 6.5 rows' worth of probability was kept. `notes` are whole sentences about
     what a number does not say (rows renormalised, a row added).
