@@ -10,7 +10,9 @@ def main() -> None:
     """Print one line for each published (epsilon, delta)."""
     counts = datasets.grades().counts
     shares = counts / counts.sum()
-    print("| at (epsilon, delta) | k by Theorem 1, best gamma | k, exact | mean KL by Theorem 1 | mean KL, exact |\n|---|---|---|---|---|")
+    print(
+        "| at (epsilon, delta) | k by Theorem 1, best gamma | k, exact | mean KL by Theorem 1 | mean KL, exact |\n|---|---|---|---|---|"
+    )
     for epsilon, delta in ((2.255, 0.0026), (3.31, 1.3e-4)):
         target = {"epsilon": epsilon, "delta": delta, "eta": 0.073, "n_records": 98, "n_categories": 5}
         printed, exact = (dpjax.DirichletMechanism.calibrate(accounting=way, **target).k for way in ("theorem1", "exact"))

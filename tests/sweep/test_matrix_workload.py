@@ -67,13 +67,21 @@ def test_private_rows_have_the_law_of_the_mechanism(tmp_path):
 def test_rows_that_cannot_meet_the_target_are_withheld_and_said_to_be(tmp_path):
     counts = np.array([[40_000, 30_000, 30_000], [2_000, 6_000, 2_000], [1, 1, 3]])
     results = _run(
-        tmp_path, {"support": "observed", "minimum_count": 1, "delta": 1e-6}, {"epsilon": [1.0, 20.0]}, samples=50, data=_data(counts)
+        tmp_path,
+        {"support": "observed", "minimum_count": 1, "delta": 1e-6},
+        {"epsilon": [1.0, 20.0]},
+        samples=50,
+        data=_data(counts),
     )
     assert results["n_withheld"].values.tolist() == [3, 0]
     assert (results["exact_epsilon"] <= results["epsilon"]).all()
     assert np.isinf(results["tv_bound"].values[0])
     better = _run(
-        tmp_path / "b", {"support": "observed", "eta": "smallest share", "delta": 1e-6}, {"epsilon": [1.0]}, samples=50, data=_data(counts)
+        tmp_path / "b",
+        {"support": "observed", "eta": "smallest share", "delta": 1e-6},
+        {"epsilon": [1.0]},
+        samples=50,
+        data=_data(counts),
     )
     assert better["row_drawn"].values.tolist() == [[1, 1, 0]]
     assert float(better["exact_epsilon"][0]) == pytest.approx(1.0, rel=1e-6)
