@@ -8,7 +8,7 @@ import pathlib
 import platform
 import sys
 
-from benchmarks import harness
+from benchmarks import harness, memory
 
 
 def main(parts: list[str]) -> None:
@@ -28,6 +28,8 @@ def main(parts: list[str]) -> None:
         f" SciPy {scipy.__version__}, {os.cpu_count()} CPU cores\n"
     )
     print(harness.table(timings))
+    if not parts or "memory" in parts:
+        print(f"\n{memory.table()}")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ def invalid(argument: str, value: Any, mend: str) -> NoReturn:
     raise ValueError(f"{argument} is {_short(value)}; {mend}")
 
 
-def require(condition: bool, argument: str, value: Any, mend: str) -> None:
+def require(condition: Any, argument: str, value: Any, mend: str) -> None:
     """Raise ValueError naming `argument`, its `value` and the `mend` unless `condition` holds."""
     if not condition:
         invalid(argument, value, mend)

@@ -44,9 +44,33 @@ def _coefficient(P: Float[Array, "*batch n n"], norm: str) -> Float[Array, "*bat
 
 @jax.jit
 def _tau_inf(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch"]:
-    ordered = jnp.sort(P, axis=-2)
-    half = P.shape[-1] // 2
-    return (ordered[..., ::-1, :][..., :half, :] - ordered[..., :half, :]).sum(-2).max(-1)
+    """max_j w_j . P_j, w_j = 1 above the median of the column, -1 below, and at the median what makes them sum to 0."""
+    middle = _lower_median(jax.lax.stop_gradient(P))[..., None, :]
+    above, below = P > middle, P < middle
+    excess = below.sum(-2, dtype=P.dtype) - above.sum(-2, dtype=P.dtype)
+    tied = (~above & ~below).sum(-2, dtype=P.dtype)
+    weight = jnp.where(above, 1, jnp.where(below, -1, (excess / tied)[..., None, :]))
+    return (jax.lax.stop_gradient(weight) * P).sum(-2).max(-1)
+
+
+def _lower_median(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n"]:
+    """The entry of rank ceil(n/2) of each column, by bisection on the bits that order the floats: vectorised, where a sort is not."""
+    bits = jnp.finfo(P.dtype).bits
+    whole = jnp.int32 if bits == 32 else jnp.int64
+    code = jax.lax.bitcast_convert_type(P, whole)
+    code = jnp.where(code < 0, jnp.iinfo(whole).min - code, code)  # negative floats are ordered backwards
+    rank = (P.shape[-1] + 1) // 2
+    column = (*P.shape[:-2], P.shape[-1])
+
+    def halve(_: Any, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+        low, high = ends
+        middle = (low & high) + ((low ^ high) >> 1)  # floor of the mean, without overflow
+        enough = (code <= middle[..., None, :]).sum(-2, dtype=jnp.int32) >= rank
+        return jnp.where(enough, low, middle + 1), jnp.where(enough, middle, high)
+
+    ends = (jnp.full(column, jnp.iinfo(whole).min, whole), jnp.full(column, jnp.iinfo(whole).max, whole))
+    found = jax.lax.fori_loop(0, bits, halve, ends)[1]
+    return jax.lax.bitcast_convert_type(jnp.where(found < 0, jnp.iinfo(whole).min - found, found), P.dtype)
 
 
 @jax.jit

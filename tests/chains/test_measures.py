@@ -132,3 +132,32 @@ def test_mixing_time_of_a_nearly_decomposable_chain():
 def test_mixing_time_refuses(P, threshold, message):
     with pytest.raises(ValueError, match=message):
         mixing_time(P, threshold)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n", [2, 3, 8, 67])
+def test_tau_inf_is_that_of_sorted_columns_ties_zeros_and_negative_entries_included(n, dtype):
+    rng = np.random.default_rng(n)
+    cases = [rng.dirichlet(np.ones(n), n), np.full((n, n), 1 / n), np.eye(n), rng.dirichlet(np.full(n, 0.05), n)]
+    cases.append(np.round(cases[0] * 2) / 2 - cases[3])
+    from dpjax.chains.ergodicity import _tau_inf
+
+    for case in cases:
+        with jax.enable_x64(dtype == "float64"):
+            P = jnp.asarray(case.astype(dtype))
+            ordered = np.sort(np.asarray(P), axis=0)
+            expected = (ordered[::-1][: n // 2] - ordered[: n // 2]).sum(0).max()
+            np.testing.assert_allclose(_tau_inf(P), expected, rtol=3e-6 if dtype == "float32" else 1e-14, atol=1e-7)
+
+
+@pytest.mark.parametrize("n", [4, 5])
+def test_the_gradient_of_tau_inf_against_central_differences(n):
+    from dpjax.chains.ergodicity import _tau_inf
+
+    P = np.random.default_rng(n).dirichlet(np.ones(n), n)
+    direction = np.random.default_rng(1).standard_normal((n, n))
+    with jax.enable_x64(True):
+        slope = float(jnp.sum(jax.grad(_tau_inf)(jnp.asarray(P)) * direction))
+        step = 1e-6
+        ends = [float(_tau_inf(jnp.asarray(P + sign * step * direction))) for sign in (1, -1)]
+    assert slope == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-7)
