@@ -25,6 +25,7 @@ from dpjax.sweep.workload import Workload
 _BLOCK_BYTES = 32 * 2**20
 _MOST_SAMPLES = 2**16
 _MOST_IN_FLIGHT = 4
+_CHARGE = 2
 
 
 def automatic_block(sample_bytes: int, samples: int) -> int:
@@ -89,13 +90,17 @@ class Blocks:
 
 
 def in_flight(memory: int, block_bytes: int, block: int) -> int:
-    """How many blocks may be on their way at once in `memory` bytes; ValueError where not even one may."""
-    if block_bytes > memory:
+    """How many blocks may be on their way at once in `memory` bytes; ValueError where not even one may.
+
+    A block is charged twice what its executable holds: the allocator keeps about as much again for the next one.
+    """
+    charged = _CHARGE * block_bytes
+    if charged > memory:
         raise ValueError(
-            f"sweep.memory is {memory:,} bytes; one block of {block:,} samples holds {block_bytes:,}: "
+            f"sweep.memory is {memory:,} bytes; one block of {block:,} samples needs {charged:,}: "
             "raise sweep.memory, or set a smaller sweep.block (which is another law, with other last digits)"
         )
-    return min(_MOST_IN_FLIGHT, memory // block_bytes)
+    return min(_MOST_IN_FLIGHT, memory // charged)
 
 
 def block_moments(
