@@ -61,12 +61,12 @@ def test_another_seed_gives_other_numbers(tmp_path, config, stored, reference):
 def test_the_memory_limit_changes_no_number(tmp_path, config, stored, reference):
     blocks, cell = Blocks(sweep_normals.Normals(), 64), config().sweep.grid.cells[0]
     params = blocks.place(sweep_normals.Normals().prepare(cell.values).params)
-    least = blocks.executable(cell.key(0), params).bytes
+    least = 2 * blocks.executable(cell.key(0), params).bytes  # a block is charged twice what it holds
     for memory in (least, 3 * least, "1 GiB"):
         out = tmp_path / str(memory)
         sweep.run(sweep.plan(config(memory=memory), sweep_normals.Normals(), out=out))
         assert stored(out) == reference
-    with pytest.raises(ValueError, match=r"sweep\.memory is .* one block of 64 samples holds .* smaller sweep\.block"):
+    with pytest.raises(ValueError, match=r"sweep\.memory is .* one block of 64 samples needs .* smaller sweep\.block"):
         sweep.run(sweep.plan(config(memory=least - 1), sweep_normals.Normals(), out=tmp_path / "refused"))
     assert not (tmp_path / "refused").exists()
 
