@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 OUT ?= results
 WORKERS ?= 2
 
-.PHONY: run test test-slow lint bench docs clean
+.PHONY: run test test-slow lint bench bench-gpu docs clean
 
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if v >= (3, 11) else f"dpjax needs Python 3.11 or newer, this is {v.major}.{v.minor}: make PYTHON=python3.12 ...")'
@@ -31,6 +31,9 @@ lint: $(INSTALLED)  ## ruff, types, and the arrows between rooms
 
 bench: $(INSTALLED)  ## one table of side-by-side timings
 	$(BIN)/python -m benchmarks
+
+bench-gpu: $(INSTALLED)  ## checks and times the hot paths on an accelerator, if JAX sees one
+	$(BIN)/python -m benchmarks.gpu
 
 docs: $(INSTALLED)  ## the pages, into docs/_build
 	$(BIN)/sphinx-build -W --keep-going -q docs docs/_build
