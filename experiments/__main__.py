@@ -1,7 +1,7 @@
 """`python -m experiments [--out DIR] [--data DIR]`: every figure of the papers and the reproduction table, into DIR (results).
 
-Built-in data, invented and labelled so; with --data also the real files, in folders grades/, nyc_tlc/, ratings/, roads/ and wikispeedia/. What is done is not done
-again: an interrupted run continues.
+Built-in data, invented and labelled so; with --data also the real files, in folders grades/, nyc_tlc/, ratings/, roads/
+and wikispeedia/. What is done is not done again: an interrupted run continues.
 """
 
 from __future__ import annotations

@@ -31,7 +31,9 @@ def verdict(inequalities: Iterable[bool]) -> str:
 
 def pair(results: xr.Dataset, epsilon: float, *, matched: bool, start: str = "sensitive") -> Pair:
     """The baseline's cell and Mechanism 1's at one epsilon."""
-    found = {curves.setting(c, "kind"): c for c in curves.comparison(curves.at(results, epsilon=epsilon, start=start), matched=matched)}
+    found = {
+        curves.setting(c, "kind"): c for c in curves.comparison(curves.at(results, epsilon=epsilon, start=start), matched=matched)
+    }
     return found["chen"], found["mechanism1"]
 
 
@@ -223,7 +225,8 @@ def _growth(cell: xr.Dataset) -> float:
 def _flat(found: list[Pair]) -> str:
     growth = [(_growth(chen), _growth(first)) for chen, first in found]
     words = "; ".join(
-        f"{chen:+.1%} and {first:+.1%} at {curves.setting(p[0], 'epsilon'):g}" for (chen, first), p in zip(growth, found, strict=True)
+        f"{chen:+.1%} and {first:+.1%} at {curves.setting(p[0], 'epsilon'):g}"
+        for (chen, first), p in zip(growth, found, strict=True)
     )
     return f"{words}: {verdict([abs(first) <= FLAT for _, first in growth] + [chen > GROWS for chen, _ in growth])}"
 

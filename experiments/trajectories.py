@@ -7,8 +7,8 @@ import pathlib
 import numpy as np
 
 import dpjax
-from dpjax.datasets import read_probability_matrix
 from dpjax.datasets import ratings as invented_ratings
+from dpjax.datasets import read_probability_matrix
 from dpjax.trajectory import TrajectoryMechanism, protection
 from experiments import claims, reproduction
 from experiments.runs import results_of

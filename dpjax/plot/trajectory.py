@@ -6,6 +6,7 @@ draws fell. Entropy: the mean empirical entropy against the length, with two sta
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -108,24 +109,27 @@ def entropy_figure(results: xr.Dataset, start: str) -> Figure:
 
 
 def _panels(results: xr.Dataset, start: str, epsilons: list[float], panel: Callable[[Axes, list[xr.Dataset]], None]) -> Figure:
-    """One panel for each epsilon, nominal and matched: two rows, or for a single epsilon two columns."""
-    single = len(epsilons) == 1
-    shape = (1, 2) if single else (2, len(epsilons))
+    """One panel for each epsilon and comparison, nominal above matched; side by side where there is a single epsilon."""
     drawn_cells: list[xr.Dataset] = []
+    found = {
+        (epsilon, matched): curves.comparison(curves.at(results, epsilon=epsilon, start=start), matched=matched)
+        for epsilon in epsilons
+        for matched in (False, True)
+    }
+    sides = [matched for matched in (False, True) if all(found[epsilon, matched] for epsilon in epsilons)]
+    single = len(epsilons) == 1
+    shape = (1, len(sides)) if single else (len(sides), len(epsilons))
     with style.look():
-        drawn = Figure(figsize=(9.6, 4.8) if single else (3.4 * shape[1], 7.6), layout="constrained")
+        drawn = Figure(figsize=(4.8 * shape[1], 4.8) if single else (3.4 * shape[1], 3.8 * shape[0]), layout="constrained")
         places = drawn.subplots(*shape, sharey=True, squeeze=False)
-        for column, epsilon in enumerate(epsilons):
-            found = curves.at(results, epsilon=epsilon, start=start)
-            for row, matched in enumerate((False, True)):
-                place = places[0, row] if single else places[row, column]
-                chosen = curves.comparison(found, matched=matched)
-                drawn_cells += chosen
-                panel(place, chosen)
-                place.set_title(curves.title(matched, epsilon), loc="left", fontsize=9)
-                place.set_xlabel(_LABELS[panel][0])
-                corner = (-0.02, -0.16 if single else -0.2)
-                place.legend(loc="upper left", bbox_to_anchor=corner, fontsize=7.5 if single else 6.5, borderaxespad=0)
+        for (row, matched), (column, epsilon) in itertools.product(enumerate(sides), enumerate(epsilons)):
+            place = places[0, row] if single else places[row, column]
+            panel(place, found[epsilon, matched])
+            drawn_cells += found[epsilon, matched]
+            place.set_title(curves.title(matched, epsilon), loc="left", fontsize=9)
+            place.set_xlabel(_LABELS[panel][0])
+            corner = (-0.02, -0.16 if single else -0.2)
+            place.legend(loc="upper left", bbox_to_anchor=corner, fontsize=7.5 if single else 6.5, borderaxespad=0)
         for place in places[:, 0]:
             place.set_ylabel(_LABELS[panel][1])
         if panel is tail:

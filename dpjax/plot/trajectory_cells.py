@@ -117,4 +117,3 @@ GUARANTEES = (
     "Each curve is labelled with what replacing one state by another at one time costs: at most rate times their distance G_avg, "
     "and at most so many nats for any two states (exact, or a proved bound where it says so)."
 )
-

@@ -109,7 +109,15 @@ def _map(axes: Axes, cell: xr.Dataset, roads: bool) -> None:
     axes.plot(*true_points.T, color="black", linewidth=3.2, alpha=0.35, label="sensitive", solid_capstyle="round")
     axes.plot(*drawn_points.T, color=style.PALETTE[1], linewidth=1.3, linestyle=(0, (4, 1.5)), label="private")
     axes.plot(*drawn_points[0], linestyle="none", marker="o", color="black", markersize=5, label="start")
-    axes.plot(*drawn_points[-1], linestyle="none", marker="X", color=style.PALETTE[1], markersize=6, markeredgecolor="black", label="private end")
+    axes.plot(
+        *drawn_points[-1],
+        linestyle="none",
+        marker="X",
+        color=style.PALETTE[1],
+        markersize=6,
+        markeredgecolor="black",
+        label="private end",
+    )
     axes.autoscale_view()
     axes.set_aspect(_aspect(place.reshape(-1, 2)))
     axes.set_axis_off()

@@ -250,11 +250,21 @@ def test_a_number_may_name_a_state_and_lengths_are_chosen_where_none_are_given()
 )
 def test_a_wrong_table_is_refused_in_one_sentence_before_anything_is_written(tmp_path, mechanism, message):
     config = sweep.from_table(
-        {"name": "x", "workload": "trajectory", "mechanism": {**BASE, **mechanism}, "sweep": {"samples": 10, "axes": {"rho": [1.0]}}}
+        {
+            "name": "x",
+            "workload": "trajectory",
+            "mechanism": {**BASE, **mechanism},
+            "sweep": {"samples": 10, "axes": {"rho": [1.0]}},
+        }
     )
     if "rho" in mechanism:
         config = sweep.from_table(
-            {"name": "x", "workload": "trajectory", "mechanism": {**BASE, **mechanism}, "sweep": {"samples": 10, "axes": {"b": [1]}}}
+            {
+                "name": "x",
+                "workload": "trajectory",
+                "mechanism": {**BASE, **mechanism},
+                "sweep": {"samples": 10, "axes": {"b": [1]}},
+            }
         )
     with pytest.raises(ValueError) as caught:  # noqa: PT011
         sweep.plan(config, sweep.build("trajectory", _dataset(), config.mechanism), out=tmp_path / "out")

@@ -276,7 +276,9 @@ def _chain(dataset: Any) -> MarkovChain:
 def _thresholds(table: Table) -> np.ndarray:
     values = axis_values("mechanism.thresholds", table.thresholds)
     good = all(isinstance(v, int | float) and not isinstance(v, bool) and v >= 0 for v in values)
-    require(good and len(set(values)) == len(values), "mechanism.thresholds", list(values), "give distinct numbers of nats, 0 or more")
+    require(
+        good and len(set(values)) == len(values), "mechanism.thresholds", list(values), "give distinct numbers of nats, 0 or more"
+    )
     return np.array(sorted(values), dtype=np.float64)
 
 
@@ -287,7 +289,10 @@ def _lengths(table: Table, steps: int) -> np.ndarray:
     values = axis_values("mechanism.lengths", table.lengths)
     good = all(isinstance(v, int) and not isinstance(v, bool) and 1 <= v <= steps for v in values)
     require(
-        good and len(set(values)) == len(values), "mechanism.lengths", list(values), f"give distinct whole numbers from 1 to {steps}"
+        good and len(set(values)) == len(values),
+        "mechanism.lengths",
+        list(values),
+        f"give distinct whole numbers from 1 to {steps}",
     )
     return np.array(sorted(values), dtype=np.int64)
 

@@ -39,7 +39,9 @@ class Source(pydantic.BaseModel):
     def _consistent(self) -> Source:
         strange = self.model_fields_set - _KEYS[self.source] - {"source"}
         if strange:
-            raise ValueError(f"mechanism.trajectory.{min(strange)} does not go with source = {self.source!r}; leave one of them out")
+            raise ValueError(
+                f"mechanism.trajectory.{min(strange)} does not go with source = {self.source!r}; leave one of them out"
+            )
         for key in ("labels", "steps"):
             if key in _KEYS[self.source] and getattr(self, key) is None:
                 raise ValueError(f"mechanism.trajectory.{key} is missing; source = {self.source!r} needs it")
@@ -59,7 +61,9 @@ def sensitive_trajectory(source: Source, chain: MarkovChain, given: Sequence[Any
     if source.source == "labels":
         return np.array([index_of(chain, label, "mechanism.trajectory.labels") for label in source.labels or ()], dtype=np.int64)
     if not given:
-        invalid("mechanism.trajectory.source", "data", 'the data hold no trajectory; give labels, or source = "simulated" with steps')
+        invalid(
+            "mechanism.trajectory.source", "data", 'the data hold no trajectory; give labels, or source = "simulated" with steps'
+        )
     require(
         source.index < len(given), "mechanism.trajectory.index", source.index, f"the data hold {len(given)} trajectories, from 0 on"
     )
