@@ -6,9 +6,10 @@ import pathlib
 
 import numpy as np
 
-import dpjax
+from dpjax.chains import MarkovChain
+from dpjax.datasets import Dataset, read_probability_matrix
 from dpjax.datasets import ratings as invented_ratings
-from dpjax.datasets import read_probability_matrix
+from dpjax.paths import shortest_paths
 from dpjax.trajectory import TrajectoryMechanism, protection
 from experiments import claims, reproduction
 from experiments.runs import results_of
@@ -41,14 +42,14 @@ def _chain(name: str, out: pathlib.Path, settings: dict[str, pathlib.Path]) -> l
     return claims.tail_rows(tails) + claims.entropy_rows(entropies)
 
 
-def differing_transitions(dataset: dpjax.datasets.Dataset, rho: float = 1.0) -> list[reproduction.Row]:
+def differing_transitions(dataset: Dataset, rho: float = 1.0) -> list[reproduction.Row]:
     """B7: floor(rho / min G) in the three readings of the minimum, on a rating matrix whose last state is default."""
-    chain = dpjax.MarkovChain.from_matrix(dataset.matrix, labels=dataset.labels)
+    chain = MarkovChain.from_matrix(dataset.matrix, labels=dataset.labels)
     report = protection(TrajectoryMechanism(chain, epsilon=1.0, rho=rho))
-    G, stay = dpjax.shortest_paths(chain), -np.log(np.diag(dataset.matrix))
+    G, stay = shortest_paths(chain), -np.log(np.diag(dataset.matrix))
     apart = float(np.asarray(G)[~np.eye(len(stay), dtype=bool)].min())
     readings = {
-        "two distinct states": apart,
+        "two distinct states, one way": apart,
         "a state and itself by its self loop, default included": float(stay.min()),
         "the same without default": float(stay[:-1].min()),
     }

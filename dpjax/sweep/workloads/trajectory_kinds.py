@@ -110,7 +110,9 @@ def make(
     if kind == "chen":
         nominal = epsilon * b if matched else epsilon
         chen = ChenMechanism(chain, epsilon=nominal, b=b)
-        return Made(Tabulated(chen), Guarantee(chen.scale / apart.least if apart.least > 0 else np.inf, chen.scale, True))
+        rate = chen.scale / apart.least if apart.least > 0 else np.inf
+        attained = bool(np.diff(chen.graph.edges.offsets).max() >= 2)  # by two candidates of one state, each the sensitive one
+        return Made(Tabulated(chen), Guarantee(rate, chen.scale, attained))
     m = _graded(chain, kind, epsilon, rho, b, prior_weight, apart)
     m, loss = matched_to(m, epsilon, apart) if matched else (m, _loss(m, apart))
     return Made(Tabulated(m), Guarantee(m.epsilon / m.rho, loss * MARGIN, affordable(m)))
