@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 from typing import TYPE_CHECKING
 
-from dpjax.plot import maps, matrix, rows, style, vector
+from dpjax.plot import maps, matrix, rows, style, trajectory, trajectory_samples, vector
 from dpjax.plot.maps import read_outlines
 from dpjax.plot.rows import describe as describe_rows
 
@@ -32,4 +32,8 @@ def draw(results: xr.Dataset, directory: str | pathlib.Path, outlines: maps.Outl
             drawn.append((f"{name}-stationary-error", matrix.error_figure(results)))
             if outlines is not None:
                 drawn.append((f"{name}-map", matrix.map_figure(results, outlines)))
+    if results.attrs["workload"] == "trajectory":
+        drawn += [(f"{name}-{ending}", figure) for ending, figure in trajectory.figures(results).items()]
+        if "private_path" in results:
+            drawn.append((f"{name}-samples", trajectory_samples.figure(results)))
     return [path for stem, figure in drawn for path in style.save(figure, directory / stem)]

@@ -10,6 +10,7 @@ import pytest
 
 from dpjax import sweep
 from dpjax.cli import main
+from dpjax.cli.run import read_data
 
 CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs"
 
@@ -63,6 +64,107 @@ def test_the_real_class_of_98(tmp_path, shared_data):
     assert _run("grades-file.toml", tmp_path / "g", f"data.path={path}", "sweep.samples=10", "sweep.axes.k=[20.6]") == 0
     results = sweep.open(tmp_path / "g")
     np.testing.assert_allclose(results["share"].isel(k=0), np.array([26, 20, 22, 11, 11]) / 90)
+
+
+SMALL = ("sweep.samples=40", "sweep.block=40", "sweep.axes.epsilon=[1.0]", 'sweep.axes.start=["sensitive"]')
+TRAJECTORIES = ("credit", "roads", "links", "sp-ratings", "thessaloniki", "wikispeedia")
+FILES = {
+    "sp-ratings": {"path": "ratings/sp_1981-2016_oneyear_NR_adjusted.csv"},
+    "thessaloniki": {
+        "path": "roads/thessaloniki_43_turn_counts.csv",
+        "segments": "roads/thessaloniki_iwet_segments.csv",
+        "nodes": "roads/thessaloniki_iwet_nodes.csv",
+    },
+    "wikispeedia": {"path": "wikispeedia/paths_finished.tsv.gz"},
+}
+
+
+def test_private_trajectories_in_small_and_their_claims(tmp_path, capsys):
+    from experiments import claims
+
+    name, three = "roads", ('sweep.axes.kind=["mechanism1", "mechanism1", "chen"]', "sweep.axes.matched=[false, true, false]")
+
+    assert _run(f"{name}.toml", tmp_path / "t", *SMALL[:3], *three) == 0
+    entropies = (*SMALL[:2], "sweep.axes.epsilon=[3.0]", "mechanism.trajectory.steps=10", "mechanism.lengths=[1, 5, 10]")
+    assert _run(f"{name}-entropy.toml", tmp_path / "e", *entropies, *three) == 0
+    assert "Synthetic" in capsys.readouterr().out
+    figures = {path.name for path in (tmp_path / "t" / "figures").iterdir()}
+    assert {f"{name}-tails.png", f"{name}-tails-uniform.pdf", f"{name}-samples.png"} <= figures
+    assert (tmp_path / "e" / "figures" / f"{name}-entropy-entropy.png").exists()
+    rows = claims.tail_rows(sweep.open(tmp_path / "t")) + claims.entropy_rows(sweep.open(tmp_path / "e"))
+    assert {row.id for row in rows} == {"B1", "B2", "B3", "B4", "B6"}
+    for row in rows:
+        assert "papers' parameters: " in row.ours
+        assert "matched: " in row.ours
+        assert "Synthetic" in row.data
+
+
+@pytest.mark.parametrize("name", TRAJECTORIES)
+def test_every_config_of_trajectories_can_be_planned(tmp_path, shared_data, name):
+    files = [f"data.{key}={shared_data / file}" for key, file in FILES.get(name, {}).items()]
+    for config in (name, f"{name}-entropy"):
+        settings = sweep.load(CONFIGS / f"{config}.toml", files)
+        workload = sweep.build(settings.workload, read_data(settings), settings.mechanism)
+        assert sweep.plan(settings, workload, out=tmp_path / config).grid.size >= 18
+
+
+def test_the_roads_of_thessaloniki(tmp_path, shared_data):
+    files = [f"data.{key}={shared_data / file}" for key, file in FILES["thessaloniki"].items()]
+    assert _run("thessaloniki.toml", tmp_path / "t", *files, *SMALL) == 0
+    results = sweep.open(tmp_path / "t")
+    assert results.sizes["state"] == 43
+    chen = results.isel(kind_matched=list(results["kind"].values).index("chen"))
+    assert float(chen["substitution_epsilon"].squeeze()) == pytest.approx(1.0)
+    matched = results.isel(kind_matched=1)
+    assert float(matched["substitution_epsilon"].squeeze()) == pytest.approx(1.0, rel=1e-5)
+
+
+def test_wikispeedia_states_a_bound(tmp_path, shared_data):
+    path = shared_data / "wikispeedia" / "paths_finished.tsv.gz"
+    few = ('sweep.axes.kind=["mechanism1"]', "sweep.axes.matched=[true]", "mechanism.trajectory.steps=3", "mechanism.lengths=[3]")
+    assert _run("wikispeedia.toml", tmp_path / "w", f"data.path={path}", *SMALL, *few, "mechanism.sample_paths=false") == 0
+    results = sweep.open(tmp_path / "w").squeeze()
+    assert int(results["substitution_exact"]) == 0
+    assert float(results["substitution_epsilon"]) == pytest.approx(1.0, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "mechanism.rho=0.0",
+        "mechanism.trajectory.source=data2",
+        'mechanism.trajectory={source="labels", labels=["AAA", "D"]}',  # the best rating does not default within a year
+        'mechanism.trajectory={source="labels", labels=["A"]}',
+        "mechanism.thresholds=[-1.0]",
+        "mechanism.lengths=[11]",
+        'sweep.axes.kind=["mechanism3", "mechanism1", "chen", "hamming", "prior"]',
+        "sweep.axes.epsilon=[0.0]",  # matched
+        'sweep.axes.start=["E"]',
+        "data.source=grades",
+    ],
+)
+def test_a_bad_config_of_trajectories_gives_one_sentence_and_writes_nothing(tmp_path, capsys, setting):
+    _refused(capsys, _run("credit.toml", tmp_path / "out", setting), tmp_path / "out")
+
+
+def test_the_three_readings_of_eleven():
+    from dpjax import datasets
+    from experiments import trajectories
+
+    (row,) = trajectories.differing_transitions(datasets.ratings())
+    assert row.id == "B7"
+    assert "1 for two distinct states" in row.ours
+    assert "9999 for a state and itself" in row.ours
+    assert "no two distinct trajectories are adjacent" in row.ours
+    assert "11 does not hold on this data" in row.ours
+
+
+def test_a_verdict_is_made_of_its_inequalities():
+    from experiments.claims import verdict
+
+    assert verdict([True, True]) == "holds"
+    assert verdict([True, False]) == "holds in part (1 of 2)"
+    assert verdict([False, False]) == "does not hold on this data"
 
 
 GOOD = "a,b\n5,4\n3,6\n"

@@ -1,0 +1,303 @@
+"""`trajectory`: private versions of one sensitive trajectory (second paper, Mechanism 1 and the mechanisms it is compared with).
+
+[mechanism] holds kind ("mechanism1", "exponential", "prior", "hamming", "chen"), epsilon, rho, b, prior_weight; matched = true takes
+epsilon as the single-substitution epsilon at which every mechanism runs. start says where s'_0 comes from: "sensitive" (s_0 itself, which
+is then public, as in the papers' figures), "uniform", "stationary", or the label of a public state. thresholds (nats) and lengths are lists
+or ranges. [mechanism.trajectory] says which trajectory is sensitive. An axis of the sweep overrides the key of its name.
+
+Each cell samples whether the largest error exceeds each threshold, the errors, the empirical entropy of each prefix and the agreement, and
+stores their exact values beside them and the mechanism's two guarantees. Everything depends on the sensitive trajectory: these results are
+experiments, not releases.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pydantic
+
+from dpjax._errors import invalid, require
+from dpjax.chains import MarkovChain
+from dpjax.sweep.ranges import axis_values
+from dpjax.sweep.validation import validated
+from dpjax.sweep.workload import Coordinate, Label, Prepared, Quantity, Scalar
+from dpjax.sweep.workloads.trajectory_kinds import Distances, Kind, Made, distances_of, make
+from dpjax.sweep.workloads.trajectory_source import Source, index_of, sensitive_trajectory
+from dpjax.sweep.workloads.trajectory_truth import EXACT, exact_quantities
+from dpjax.trajectory import agreement, batch, path_errors, running_maximum, transition_lengths
+from dpjax.trajectory.graph import graph_of
+from dpjax.trajectory.inputs import initial_law, trajectory_indices
+from dpjax.trajectory.kernel import Kernel
+from dpjax.trajectory.neighbours import Neighbours
+
+AXES = {
+    "kind": Label(long_name="mechanism"),
+    "epsilon": Label(long_name="epsilon: nominal, or the single-substitution epsilon where matched", units="nats"),
+    "rho": Label(long_name="adjacency radius rho", units="nats"),
+    "b": Label(long_name="states that may differ, Hamming adjacency"),
+    "prior_weight": Label(long_name="weight of the public prior"),
+    "matched": Label(long_name="whether epsilon is the single-substitution epsilon"),
+    "start": Label(long_name="law of the first private state"),
+}
+GUARANTEES = {
+    "nominal_epsilon": Quantity(long_name="nominal epsilon that the mechanism ran at", units="nats"),
+    "metric_rate": Quantity(long_name="loss of replacing one state, for each nat of G_avg, at most", units="nats a nat"),
+    "substitution_epsilon": Quantity(long_name="single-substitution epsilon, exact or its proved bound", units="nats"),
+    "substitution_exact": Quantity(long_name="1 where the single-substitution epsilon is exact, 0 where it is the proved bound"),
+    "least_distance": Quantity(long_name="smallest G_avg of two distinct states", units="nats"),
+    "greatest_distance": Quantity(long_name="largest G_avg of two states", units="nats"),
+}
+MEASURES = {
+    "exceeds": Quantity(long_name="largest error above v", dims=("threshold",)),
+    "error": Quantity(long_name="mean error G(s'_t, s_t) over t = 1..n", units="nats"),
+    "final_error": Quantity(long_name="error at the last step", units="nats"),
+    "entropy": Quantity(long_name="empirical entropy", units="nats a transition", dims=("length",)),
+    "agreement": Quantity(long_name="share of steps equal to the sensitive state"),
+}
+PATHS = {
+    "sensitive_path": Quantity(long_name="sensitive trajectory, state indices", dims=("step",)),
+    "private_path": Quantity(long_name="one private trajectory, drawn apart, state indices", dims=("step",)),
+    "place": Quantity(long_name="where a state lies: both ends of a road, or twice its position", dims=("state", "end", "axis")),
+}
+_NEIGHBOURS = ("states", "owners", "lengths", "real", "base", "width")
+_TABLES = 2**29  # bytes that the laws of all distinct sensitive states may take
+
+
+class Table(pydantic.BaseModel):
+    """[mechanism] of `trajectory`, and of one cell once its axes are put in."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+    kind: Kind
+    epsilon: float = pydantic.Field(ge=0, allow_inf_nan=False)
+    rho: float = pydantic.Field(default=1.0, gt=0, allow_inf_nan=False)
+    b: int = pydantic.Field(default=1, ge=1)
+    prior_weight: float = pydantic.Field(default=1.0, ge=0, allow_inf_nan=False)
+    matched: bool = False
+    start: str | int = "sensitive"
+    thresholds: Any = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 15.0)
+    lengths: Any = None
+    sample_paths: bool = False
+    trajectory: Source = Source()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class TrajectoryWorkload:
+    """See the module. `states`: the sensitive trajectory; `places` (n, 2, 2): where the states lie, None where that is not known."""
+
+    chain: MarkovChain
+    states: np.ndarray
+    table: Mapping[str, Any]
+    thresholds: np.ndarray
+    lengths: np.ndarray
+    places: np.ndarray | None
+
+    name = "trajectory"
+    law_version = 1
+    axes = AXES
+    measures = MEASURES
+
+    @property
+    def exact(self) -> Mapping[str, Quantity]:
+        paths = {k: q for k, q in PATHS.items() if self._sampled and (k != "place" or self.places is not None)}
+        return {**EXACT, **GUARANTEES, **paths}
+
+    @property
+    def coordinates(self) -> Mapping[str, Coordinate]:
+        coordinates = {
+            "threshold": Coordinate(values=self.thresholds, long_name="error v", units="nats"),
+            "length": Coordinate(values=self.lengths, long_name="transitions"),
+        }
+        if self._sampled:
+            coordinates["step"] = Coordinate(values=np.arange(len(self.states)), long_name="step t")
+            coordinates["state"] = Coordinate(values=np.array([str(x) for x in self.chain.labels]), long_name="state")
+            coordinates["end"] = Coordinate(values=np.array(["from", "to"]), long_name="end of a road")
+            coordinates["axis"] = Coordinate(values=np.array(["x", "y"]), long_name="coordinate")
+        return coordinates
+
+    @property
+    def sample_bytes(self) -> int:
+        return 80 * len(self.states) + 16 * (len(self.thresholds) + len(self.lengths))
+
+    @functools.cached_property
+    def apart(self) -> Distances:
+        return distances_of(self.chain)
+
+    @functools.cached_property
+    def made(self) -> Any:
+        """`_make` with its last few mechanisms kept, since cells that differ in their start only share one."""
+        return functools.lru_cache(maxsize=2)(self._make)
+
+    def _make(self, *parameters: Any) -> Made:
+        kind, epsilon, rho, b, prior_weight, matched = parameters
+        return make(
+            self.chain,
+            kind,
+            epsilon=epsilon,
+            rho=rho,
+            b=b,
+            prior_weight=prior_weight,
+            matched=matched,
+            apart=self.apart,
+        )
+
+    @property
+    def _sampled(self) -> bool:
+        return bool(self.table.get("sample_paths", False))
+
+    def check(self, cell: Mapping[str, Scalar]) -> None:
+        """The cell's table and its start; nothing is calibrated yet."""
+        table = self._table(cell)
+        if table.matched and table.epsilon == 0:
+            invalid("mechanism.epsilon", 0.0, "no mechanism but the one that ignores the data runs at that; give a positive target")
+        if table.start != "stationary":
+            self._initial(table)
+
+    def _table(self, cell: Mapping[str, Scalar]) -> Table:
+        return validated(Table, {**self.table, **cell}, "mechanism")
+
+    def _initial(self, table: Table) -> np.ndarray:
+        """p_0, the law of s'_0."""
+        n, graph = self.chain.n_states, graph_of(self.chain)
+        if table.start == "uniform":
+            return np.full(n, 1 / n)
+        if table.start == "stationary":
+            return np.asarray(self.chain.stationary_distribution())
+        if table.start == "sensitive":
+            return initial_law(graph, int(self.states[0]))
+        return initial_law(graph, index_of(self.chain, table.start, "mechanism.start"))
+
+    def mechanism(self, cell: Mapping[str, Scalar]) -> Made:
+        """The cell's mechanism and its guarantee."""
+        t = self._table(cell)
+        return self.made(t.kind, t.epsilon, t.rho, t.b, t.prior_weight, t.matched)
+
+    def prepare(self, cell: Mapping[str, Scalar]) -> Prepared:
+        """The cumulative laws that a draw inverts, and all that is known exactly."""
+        made, initial = self.mechanism(cell), self._initial(self._table(cell))
+        m, graph = made.mechanism, made.mechanism.graph
+        distinct, position = np.unique(self.states[1:], return_inverse=True)
+        with jax.enable_x64(True):
+            tables = batch.cumulative_tables([m.law_table(int(s)) for s in distinct], graph.neighbours.blocks)
+        params = {
+            "neighbours": {name: getattr(graph.neighbours, name) for name in _NEIGHBOURS},
+            "tables": tables,
+            "position": position.astype(np.int32),
+            "initial": batch.cumulative_on_host(initial),
+            "distances": graph.distances_to(self.states),
+            "states": self.states.astype(np.int32),
+            "thresholds": self.thresholds,
+            "lengths": self.lengths.astype(np.int32),
+        }
+        exact = {
+            **exact_quantities(m, self.states, initial, self.thresholds, self.lengths),
+            "nominal_epsilon": float(m.of.epsilon),
+            "metric_rate": made.guarantee.rate,
+            "substitution_epsilon": made.guarantee.substitution,
+            "substitution_exact": float(made.guarantee.exact),
+            "least_distance": self.apart.least,
+            "greatest_distance": self.apart.most,
+        }
+        if self._sampled:
+            paths = {"sensitive_path": self.states, "private_path": np.asarray(self.draw(jax.random.key(0), params, 0, 1)[0])}
+            exact |= paths if self.places is None else {**paths, "place": self.places}
+        return Prepared(params=params, exact=exact)
+
+    def measure(self, key: jax.Array, params: Any, first: Any, n: int) -> Mapping[str, jax.Array]:
+        """The measures of private trajectories first, ..., first + n - 1, in float64."""
+        with jax.enable_x64(True):
+            private = self.draw(key, params, first, n)
+            errors = path_errors(params["distances"], private)
+            largest = running_maximum(errors)[:, -1]
+            content = jnp.cumsum(transition_lengths(self._neighbours(params), private), axis=1)
+            lengths = params["lengths"]
+            return {
+                "exceeds": (largest[:, None] > params["thresholds"][None]).astype(jnp.float32),
+                "error": jnp.mean(errors[:, 1:], axis=1),
+                "final_error": errors[:, -1],
+                "entropy": content[:, lengths - 1] / lengths[None].astype(jnp.float64),
+                "agreement": agreement(params["states"], private),
+            }
+
+    def draw(self, key: jax.Array, params: Mapping[str, Any], first: Any, n: int) -> jax.Array:
+        """Private trajectories (n, steps + 1) int32; number i is the mechanism's `privatize(fold_in(key, first + i), ...)`. Pure.
+
+        Which mechanism it is lies in the tables alone, so that one executable serves a whole grid.
+        """
+        with jax.enable_x64(True):
+            lanes = jnp.asarray(first).astype(jnp.int32) + jnp.arange(n, dtype=jnp.int32)
+            keys, state = batch.begin_lanes(key, lanes, jnp.asarray(params["initial"]))
+            kernel = Kernel(self._neighbours(params), jnp.float64(1.0), jnp.float64(0.0), "exponential")  # the tables hold the law
+            position = jnp.asarray(params["position"])
+            _, path = batch.walk_lanes(keys, kernel, state.private, params["tables"], position, jnp.int32(0))
+            return jnp.concatenate([state.private[None], path]).T
+
+    def _neighbours(self, params: Mapping[str, Any]) -> Neighbours:
+        return Neighbours(**params["neighbours"], blocks=graph_of(self.chain).neighbours.blocks)
+
+
+def build(dataset: Any, mechanism: Mapping[str, Any]) -> TrajectoryWorkload:
+    """The workload on a data set that holds a square chain; kind and epsilon may be left to the axes."""
+    square = dataset is not None and (dataset.matrix is not None or np.ndim(dataset.counts) == 2)
+    if not square:
+        name = None if dataset is None else dataset.name
+        invalid("data", name, 'trajectory needs transitions between states, such as source = "ratings"')
+    table = validated(Table, {"kind": "mechanism1", "epsilon": 1.0, **mechanism}, "mechanism")
+    chain = _chain(dataset)
+    graph = graph_of(chain)
+    states = trajectory_indices(graph, sensitive_trajectory(table.trajectory, chain, dataset.trajectories))
+    held = 8 * graph.neighbours.n_slots * len(np.unique(states[1:]))
+    require(
+        held <= _TABLES, "mechanism.trajectory", f"{len(states) - 1} steps", f"its tables take {held:,} bytes: give fewer steps"
+    )
+    return TrajectoryWorkload(
+        chain=chain,
+        states=states,
+        table=dict(mechanism),
+        thresholds=_thresholds(table),
+        lengths=_lengths(table, len(states) - 1),
+        places=_places(dataset),
+    )
+
+
+def _chain(dataset: Any) -> MarkovChain:
+    """The chain of the probabilities that the source states, else of its counts."""
+    if dataset.matrix is not None:
+        return MarkovChain.from_matrix(dataset.matrix, labels=dataset.labels)
+    return MarkovChain.from_counts(dataset.counts, labels=dataset.labels)
+
+
+def _thresholds(table: Table) -> np.ndarray:
+    values = axis_values("mechanism.thresholds", table.thresholds)
+    good = all(isinstance(v, int | float) and not isinstance(v, bool) and v >= 0 for v in values)
+    require(
+        good and len(set(values)) == len(values), "mechanism.thresholds", list(values), "give distinct numbers of nats, 0 or more"
+    )
+    return np.array(sorted(values), dtype=np.float64)
+
+
+def _lengths(table: Table, steps: int) -> np.ndarray:
+    """The prefixes whose entropy is measured; left out, up to twelve of them, the last being the whole trajectory."""
+    if table.lengths is None:
+        return np.unique(np.linspace(1, steps, min(steps, 12)).round().astype(np.int64))
+    values = axis_values("mechanism.lengths", table.lengths)
+    good = all(isinstance(v, int) and not isinstance(v, bool) and 1 <= v <= steps for v in values)
+    require(
+        good and len(set(values)) == len(values),
+        "mechanism.lengths",
+        list(values),
+        f"give distinct whole numbers from 1 to {steps}",
+    )
+    return np.array(sorted(values), dtype=np.int64)
+
+
+def _places(dataset: Any) -> np.ndarray | None:
+    if dataset.segments is not None:
+        return np.asarray(dataset.segments, dtype=np.float64)
+    return None if dataset.positions is None else np.repeat(np.asarray(dataset.positions, dtype=np.float64)[:, None], 2, axis=1)
