@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 import dpjax
+from dpjax.cli.audit import audit
 from dpjax.cli.errors import guarded
 from dpjax.cli.info import info
 from dpjax.cli.merge import merge
@@ -39,5 +40,5 @@ def _root(
     pass
 
 
-for command in (run, merge, plot, info):
+for command in (run, merge, plot, audit, info):
     app.command(command.__name__)(guarded(command))

@@ -13,6 +13,13 @@ from dpjax.simplex.bounds import (
     stationary_bound,
     stationary_gap_bound,
 )
+from dpjax.simplex.composition import (
+    composed_delta,
+    composed_epsilon,
+    privacy_loss_distribution,
+    release_accountant,
+    release_event,
+)
 from dpjax.simplex.dirichlet import dirichlet, log_dirichlet
 from dpjax.simplex.exact import (
     calibrate_exact,
@@ -49,6 +56,8 @@ __all__ = [
     "RowReport",
     "calibrate_exact",
     "calibrate_theorem1",
+    "composed_delta",
+    "composed_epsilon",
     "corner_delta",
     "delta_floor",
     "dirichlet",
@@ -73,6 +82,9 @@ __all__ = [
     "log_two_category_delta",
     "omega_delta",
     "omega_delta_at_corner",
+    "privacy_loss_distribution",
+    "release_accountant",
+    "release_event",
     "renyi_beta_pair",
     "renyi_divergence",
     "row_report",

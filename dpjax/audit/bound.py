@@ -1,0 +1,128 @@
+"""An empirical lower bound on epsilon for any sampler, from draws under two adjacent inputs.
+
+The draws are cut in halves. On the first half an event is chosen for each direction (p over q and q over p); on the second the
+event is counted, and Clopper-Pearson limits turn the counts into a lower limit of epsilon at delta. The risk 1 - confidence is
+split evenly over the two directions and, in each, over the two limits. So, for a mechanism that is (epsilon, delta)-private for
+these inputs,
+
+    P(lower bound > epsilon) <= 1 - confidence,
+
+whatever the law, the sampler and the way the event was chosen, as long as the draws are independent: an honest mechanism passes
+with probability at least `confidence`. A bound below the claim proves nothing in the other direction: only these two inputs and
+this family of events were tried.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Array, Key, Shaped
+
+from dpjax._errors import require
+from dpjax.audit.clopper_pearson import epsilon_limit
+from dpjax.audit.events import Event, choose
+
+Sampler = Callable[[Key[Array, ""], int], Any]  # (key, n) -> n independent outputs on the first axis
+LEAST = 20  # draws of each input
+
+
+@dataclasses.dataclass(frozen=True)
+class AuditResult:
+    """What the draws prove: with probability at least `confidence`, no epsilon below `lower_bound` (nats) is true at `delta`.
+
+    direction: "p over q" or "q over p", the one with the larger bound. event: what was counted. hits_p, hits_q of draws_p, draws_q:
+    the counts on the half that decides.
+    """
+
+    lower_bound: float
+    delta: float
+    confidence: float
+    direction: str
+    event: Event
+    hits_p: int
+    hits_q: int
+    draws_p: int
+    draws_q: int
+
+    def refutes(self, claimed: float) -> bool:
+        """Whether the draws contradict a claimed epsilon at this delta."""
+        return self.lower_bound > claimed
+
+
+def lower_bound(samples_p: Any, samples_q: Any, *, delta: float = 0.0, confidence: float = 0.99) -> AuditResult:
+    """A lower bound on epsilon at delta from independent draws of two adjacent inputs.
+
+    samples_p, samples_q: one-dimensional, equally many, 20 or more. Floating: scores (the log-likelihood ratio, an increasing
+    function of it, or any guess; infinite allowed). Whole or bool: categories without an order. ValueError for NaN, other shapes,
+    delta outside [0, 1), confidence outside (0, 1).
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> p, q = rng.random(20_000) < 0.75, rng.random(20_000) < 0.25  # randomised response: epsilon = log 3 = 1.0986
+    >>> round(lower_bound(p, q).lower_bound, 3)
+    1.033
+    """
+    p, q = _checked(samples_p, "samples_p"), _checked(samples_q, "samples_q")
+    same = len(p) == len(q) and np.issubdtype(p.dtype, np.floating) == np.issubdtype(q.dtype, np.floating)
+    require(same, "samples_q", q, f"give {len(p)} draws of the kind of samples_p")
+    require(len(p) >= LEAST, "samples_p", p, f"give {LEAST} draws or more")
+    require(bool(0 <= delta < 1), "delta", delta, "give a probability, at least 0 and below 1")
+    require(bool(0 < confidence < 1), "confidence", confidence, "give a probability strictly between 0 and 1")
+    risk = (1 - confidence) / 2
+    found = [_one_direction(p, q, float(delta), risk), _one_direction(q, p, float(delta), risk)]
+    forward = found[0][0] >= found[1][0]
+    bound, event, hits_up, hits_down = found[0] if forward else found[1]
+    hits_p, hits_q = (hits_up, hits_down) if forward else (hits_down, hits_up)
+    deciding = len(p) - len(p) // 2
+    direction = "p over q" if forward else "q over p"
+    return AuditResult(bound, float(delta), float(confidence), direction, event, hits_p, hits_q, deciding, deciding)
+
+
+def audit(
+    sampler_p: Sampler,
+    sampler_q: Sampler,
+    key: Key[Array, ""],
+    n: int,
+    *,
+    score: Callable[[Any], Any] | None = None,
+    delta: float = 0.0,
+    confidence: float = 0.99,
+) -> AuditResult:
+    """`lower_bound` on n draws of each of two samplers.
+
+    sampler(key, n): n independent outputs on the first axis. score: outputs -> n scores or categories; None takes the outputs as
+    they are. n counts both halves.
+    """
+    require(n >= LEAST, "n", n, f"ask for {LEAST} draws or more")
+    keys = jax.random.split(key)
+    drawn = [np.asarray(sampler(k, n)) for k, sampler in zip(keys, (sampler_p, sampler_q), strict=True)]
+    p, q = drawn if score is None else [np.asarray(score(outputs)) for outputs in drawn]
+    return lower_bound(p, q, delta=delta, confidence=confidence)
+
+
+def _one_direction(
+    p: Shaped[np.ndarray, " draws"], q: Shaped[np.ndarray, " draws"], delta: float, risk: float
+) -> tuple[float, Event, int, int]:
+    """The limit of epsilon of p over q, its event, and the event's counts on the second halves."""
+    half = len(p) // 2
+    event = choose(p[:half], q[:half], delta, risk)
+    hits_p, hits_q = event.hits(p[half:]), event.hits(q[half:])
+    limit = float(epsilon_limit(hits_p, len(p) - half, hits_q, len(q) - half, delta, risk))
+    return limit, event, hits_p, hits_q
+
+
+def _checked(samples: Any, name: str) -> Shaped[np.ndarray, " draws"]:
+    values = np.asarray(samples)
+    require(values.ndim == 1, name, values.shape, "give one score or category a draw, in one dimension")
+    if values.dtype == bool:
+        return values.astype(np.int64)
+    kind = np.issubdtype(values.dtype, np.floating) or np.issubdtype(values.dtype, np.integer)
+    require(kind, name, values.dtype, "give floating scores or whole categories")
+    if np.issubdtype(values.dtype, np.floating):
+        require(not bool(np.isnan(values).any()), name, samples, "a score is NaN: give every output a place")
+        return values.astype(np.float64)
+    return values.astype(np.int64)

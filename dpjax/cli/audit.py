@@ -1,0 +1,193 @@
+"""`dpjax audit [MECHANISM]... [options]`: what draws prove about epsilon, beside its exact and its claimed value.
+
+Each mechanism is drawn at two adjacent inputs at which its claim is tight. The confidence holds for the whole table: with n
+mechanisms each one's risk is a n-th of it.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from dpjax.cli.errors import DONE, FAILED
+
+if TYPE_CHECKING:
+    from dpjax.audit import AuditResult, Target
+    from dpjax.chains import MarkovChain
+
+_EXAMPLE = [[0.92, 0.05, 0.03], [0.04, 0.91, 0.05], [0.01, 0.09, 0.90]]
+_COUNTS = [[500, 300, 200], [30, 40, 10], [40, 9, 20]]
+
+
+class Settings(NamedTuple):
+    """The options, as the mechanisms read them."""
+
+    k: float
+    eta: float
+    n_records: int
+    n_categories: int
+    gamma: float | None
+    scale: float
+    pseudocount: float
+    counts: pathlib.Path | None
+    epsilon: float
+    rho: float
+    b: int
+    costs: str
+    other_costs: str
+    delta: float
+    claimed: float | None
+
+
+def audit(
+    mechanisms: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[MECHANISM]...",
+            help="dirichlet, pseudocount, matrix, trajectory, chen or permute-and-flip; all of them unless told.",
+            show_default=False,
+        ),
+    ] = None,
+    k: Annotated[float, typer.Option(help="dirichlet: concentration.")] = 20.6,
+    eta: Annotated[float, typer.Option(help="dirichlet: least share.")] = 0.073,
+    n_records: Annotated[int, typer.Option(help="dirichlet: records.")] = 98,
+    n_categories: Annotated[int, typer.Option(help="dirichlet: categories.")] = 5,
+    gamma: Annotated[float | None, typer.Option(help="dirichlet: claim A-Theorem 1's epsilon and delta at this gamma.")] = None,
+    scale: Annotated[float, typer.Option(help="pseudocount: scale; permute-and-flip: coin scale.")] = 0.5,
+    pseudocount: Annotated[float, typer.Option(help="pseudocount: records added to each cell.")] = 10.0,
+    counts: Annotated[
+        pathlib.Path | None, typer.Option(metavar="CSV", help="matrix, trajectory, chen: a square count matrix, not an example.")
+    ] = None,
+    epsilon: Annotated[float, typer.Option(help="matrix: target at delta; trajectory, chen: epsilon.")] = 1.0,
+    rho: Annotated[float, typer.Option(help="trajectory: adjacency radius, nats.")] = 1.0,
+    b: Annotated[int, typer.Option(help="chen: states that may differ.")] = 1,
+    costs: Annotated[str, typer.Option(help="permute-and-flip: costs under one input.")] = "0,1,2",
+    other_costs: Annotated[str, typer.Option(help="permute-and-flip: costs under the other.")] = "1,0,2",
+    delta: Annotated[float, typer.Option(help="dirichlet, pseudocount, matrix: at this delta.")] = 1e-2,
+    claimed: Annotated[float | None, typer.Option(help="The epsilon claimed, for one mechanism.")] = None,
+    draws: Annotated[int, typer.Option(help="Draws of each input; half choose the event, half decide.")] = 200_000,
+    confidence: Annotated[float, typer.Option(help="The probability that honest mechanisms all pass.")] = 0.99,
+    seed: Annotated[int, typer.Option(help="The draws' seed.")] = 0,
+) -> int:
+    """Draw mechanisms at adjacent inputs; exit 1 if the draws prove a larger epsilon than claimed."""
+    import jax
+
+    from dpjax._errors import require
+
+    names = mechanisms or list(_TARGETS)
+    for name in names:
+        require(name in _TARGETS, "MECHANISM", name, f"choose among {', '.join(_TARGETS)}")
+    require(claimed is None or len(names) == 1, "--claimed", claimed, "name the one mechanism that it is claimed of")
+    require(0 < confidence < 1, "--confidence", confidence, "give a probability strictly between 0 and 1")
+    settings = Settings(
+        k, eta, n_records, n_categories, gamma, scale, pseudocount, counts, epsilon, rho, b, costs, other_costs, delta, claimed
+    )
+    targets = [_TARGETS[name](settings) for name in names]
+    each = 1 - (1 - confidence) / len(targets)
+    root = jax.random.key(seed)
+    results = [target.audit(jax.random.fold_in(root, i), draws, each) for i, target in enumerate(targets)]
+    print("\n".join(_table(targets, results, confidence)))
+    return FAILED if any(r.refutes(t.claimed) for t, r in zip(targets, results, strict=True)) else DONE
+
+
+def _table(targets: list[Target], results: list[AuditResult], confidence: float) -> list[str]:
+    head = ["mechanism", "delta", "lower bound", "exact", "claimed", "verdict"]
+    rows = [
+        [t.name, f"{t.delta:.6g}", f"{r.lower_bound:.4f}", f"{t.exact:.4f}", f"{t.claimed:.4f}", _verdict(t, r)]
+        for t, r in zip(targets, results, strict=True)
+    ]
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in (head, *rows)]
+    drawn = results[0].draws_p
+    return [*lines, f"epsilon in nats; confidence {confidence:g} for the whole table; {drawn:,} draws of each input decide"]
+
+
+def _verdict(target: Target, result: AuditResult) -> str:
+    if result.refutes(target.claimed):
+        return "REFUTED: the draws prove more than the claim"
+    if target.claimed < target.exact * (1 - 1e-9):
+        return "not refuted by these draws, but the claim is below the exact value"
+    return "honest as far as these draws show"
+
+
+def _dirichlet(s: Settings) -> Target:
+    from dpjax.audit import dirichlet_target
+    from dpjax.simplex import DirichletMechanism
+
+    m = DirichletMechanism(k=s.k, eta=s.eta, n_records=s.n_records, n_categories=s.n_categories, gamma=s.gamma)
+    if s.gamma is None:
+        return dirichlet_target(m, s.delta, claimed=s.claimed)
+    return dirichlet_target(m, float(m.delta), claimed=float(m.epsilon) if s.claimed is None else s.claimed)
+
+
+def _pseudocount(s: Settings) -> Target:
+    from dpjax.audit import pseudocount_target
+    from dpjax.simplex import PseudocountMechanism
+
+    return pseudocount_target(PseudocountMechanism(scale=s.scale, pseudocount=s.pseudocount), s.delta, claimed=s.claimed)
+
+
+def _matrix(s: Settings) -> Target:
+    import numpy as np
+
+    from dpjax.audit import matrix_target
+    from dpjax.datasets import read_count_matrix
+    from dpjax.simplex import MatrixMechanism, PublicRows
+
+    counts = np.array(_COUNTS) if s.counts is None else np.asarray(read_count_matrix(s.counts).counts)
+    rows = PublicRows.from_counts(counts, support="observed", eta="smallest share")
+    m = MatrixMechanism.calibrate(rows=rows, epsilon=s.epsilon, delta=s.delta, unreachable="withhold")
+    return matrix_target(m, s.delta, claimed=s.epsilon if s.claimed is None else s.claimed)
+
+
+def _trajectory(s: Settings) -> Target:
+    from dpjax.audit import trajectory_target
+    from dpjax.trajectory import TrajectoryMechanism
+
+    return trajectory_target(TrajectoryMechanism(_chain(s), epsilon=s.epsilon, rho=s.rho), claimed=s.claimed)
+
+
+def _chen(s: Settings) -> Target:
+    from dpjax.audit import trajectory_target
+    from dpjax.trajectory import ChenMechanism
+
+    return trajectory_target(ChenMechanism(_chain(s), epsilon=s.epsilon, b=s.b), claimed=s.claimed)
+
+
+def _permute_and_flip(s: Settings) -> Target:
+    from dpjax.audit import selection_target
+
+    return selection_target(_numbers(s.costs, "--costs"), _numbers(s.other_costs, "--other-costs"), s.scale, claimed=s.claimed)
+
+
+def _chain(s: Settings) -> MarkovChain:
+    import numpy as np
+
+    from dpjax.chains import MarkovChain
+    from dpjax.datasets import read_count_matrix
+
+    if s.counts is None:
+        return MarkovChain.from_matrix(np.array(_EXAMPLE))
+    found = read_count_matrix(s.counts)
+    return MarkovChain.from_counts(found.counts, labels=found.labels).largest_class()
+
+
+def _numbers(text: str, option: str) -> list[float]:
+    from dpjax._errors import invalid
+
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        invalid(option, text, "give numbers with commas between them, such as 0,1,2")
+
+
+_TARGETS: dict[str, Any] = {
+    "dirichlet": _dirichlet,
+    "pseudocount": _pseudocount,
+    "matrix": _matrix,
+    "trajectory": _trajectory,
+    "chen": _chen,
+    "permute-and-flip": _permute_and_flip,
+}
