@@ -37,6 +37,7 @@ _MODULES = {
     "permute_and_flip": "dpjax.selection.permute_and_flip",
     "exponential_mechanism": "dpjax.selection.exponential_mechanism",
     "trajectory": "dpjax.trajectory",
+    "audit": "dpjax.audit",
     "simplex": "dpjax.simplex",
     "datasets": "dpjax.datasets",
     "sweep": "dpjax.sweep",
