@@ -95,7 +95,7 @@ def test_a_failed_cell_makes_the_exit_code_1(call, config, tmp_path):
         (["--set", "sweep.axes.mu=[1, 1]"], "sweep: axis mu repeats ('1.0',); give each value once"),
         (["--set", "sweep.axes.nu=[1]"], "sweep.axes.nu is not a known key; known here: label, mu, replicate, sigma"),
         (["--set", "sweep.axes.sigma=[0]"], "sigma is 0; give a positive deviation"),
-        (["--set", "sweep.memory=1 KB"], "sweep.memory is 1,000 bytes; one block of 16 samples holds"),
+        (["--set", "sweep.memory=1 KB"], "sweep.memory is 1,000 bytes; one block of 16 samples needs"),
         (["--set", "workload=none"], "workload is 'none'; none is not a known key"),
         (["--shard", "3/2"], "shard is 3/2; I/N needs 1 <= I <= N"),
     ],
@@ -119,11 +119,11 @@ def test_files_that_are_not_there(call, tmp_path):
 
 def test_figures_are_drawn_from_the_folder(call, config, tmp_path, monkeypatch):
     drawn = []
-    monkeypatch.setattr(dpjax.plot, "draw", lambda directory: drawn.append(directory) or [directory / "a.pdf"], raising=False)
+    monkeypatch.setattr(dpjax.plot, "draw", lambda results, directory, outlines: drawn.append(directory) or [directory / "a.pdf"])
     code, said, _ = call("run", config, "--out", tmp_path / "out")
-    assert (code, drawn) == (0, [tmp_path / "out"])
-    assert said.endswith(f"{tmp_path}/out/a.pdf\n")
-    assert call("plot", tmp_path / "out") == (0, f"{tmp_path}/out/a.pdf\n", "")
+    assert (code, drawn) == (0, [tmp_path / "out" / "figures"])
+    assert said.endswith(f"{tmp_path}/out/figures/a.pdf\n")
+    assert call("plot", tmp_path / "out") == (0, f"{tmp_path}/out/figures/a.pdf\n", "")
 
 
 def test_data_reach_the_workload_the_law_and_the_results(call, config, tmp_path, monkeypatch):
@@ -140,7 +140,7 @@ def test_data_reach_the_workload_the_law_and_the_results(call, config, tmp_path,
             report = types.SimpleNamespace(summary=lambda: "nothing dropped")
             counts = np.array([[1, 2], [3, 4]])
             return types.SimpleNamespace(
-                name=self.source, counts=counts, matrix=None, labels=("a", 7), synthetic=True, source="invented", report=report
+                name=self.source, counts=counts, matrix=None, labels=("a", 7), synthetic=True, source="invented", report=report, outlines=None
             )
 
     monkeypatch.setattr(dpjax.datasets, "DataConfig", DataConfig, raising=False)
