@@ -46,7 +46,7 @@ def _coefficient(P: Float[Array, "*batch n n"], norm: str) -> Float[Array, "*bat
 def _tau_inf(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch"]:
     """max_j w_j . P_j, w_j = 1 above the median of the column, -1 below, and at the median what makes them sum to 0."""
     middle = _lower_median(jax.lax.stop_gradient(P))[..., None, :]
-    above, below = P > middle, P < middle
+    above, below = middle < P, middle > P
     excess = below.sum(-2, dtype=P.dtype) - above.sum(-2, dtype=P.dtype)
     tied = (~above & ~below).sum(-2, dtype=P.dtype)
     weight = jnp.where(above, 1, jnp.where(below, -1, (excess / tied)[..., None, :]))

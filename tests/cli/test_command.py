@@ -140,7 +140,14 @@ def test_data_reach_the_workload_the_law_and_the_results(call, config, tmp_path,
             report = types.SimpleNamespace(summary=lambda: "nothing dropped")
             counts = np.array([[1, 2], [3, 4]])
             return types.SimpleNamespace(
-                name=self.source, counts=counts, matrix=None, labels=("a", 7), synthetic=True, source="invented", report=report, outlines=None
+                name=self.source,
+                counts=counts,
+                matrix=None,
+                labels=("a", 7),
+                synthetic=True,
+                source="invented",
+                report=report,
+                outlines=None,
             )
 
     monkeypatch.setattr(dpjax.datasets, "DataConfig", DataConfig, raising=False)
