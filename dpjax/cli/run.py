@@ -65,7 +65,9 @@ def fingerprint(dataset: Any) -> str:
 
     if dataset is None:
         return ""
-    return sweep.fingerprint(counts=dataset.counts, matrix=dataset.matrix, labels=[str(label) for label in dataset.labels])
+    paths = {f"trajectory {i}": path for i, path in enumerate(dataset.trajectories or ())}
+    labels = [str(label) for label in dataset.labels]
+    return sweep.fingerprint(counts=dataset.counts, matrix=dataset.matrix, labels=labels, **paths)
 
 
 def about(dataset: Any, plan: sweep.Plan) -> Mapping[str, Any]:

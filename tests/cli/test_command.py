@@ -148,6 +148,7 @@ def test_data_reach_the_workload_the_law_and_the_results(call, config, tmp_path,
                 source="invented",
                 report=report,
                 outlines=None,
+                trajectories=None,
             )
 
     monkeypatch.setattr(dpjax.datasets, "DataConfig", DataConfig, raising=False)

@@ -119,6 +119,7 @@ def test_the_roads_of_thessaloniki(tmp_path, shared_data):
     assert float(matched["substitution_epsilon"].squeeze()) == pytest.approx(1.0, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_wikispeedia_states_a_bound(tmp_path, shared_data):
     path = shared_data / "wikispeedia" / "paths_finished.tsv.gz"
     few = ('sweep.axes.kind=["mechanism1"]', "sweep.axes.matched=[true]", "mechanism.trajectory.steps=3", "mechanism.lengths=[3]")
