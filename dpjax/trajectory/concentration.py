@@ -67,7 +67,7 @@ def exponential_moments(chain: JointChain, eta: float) -> Float[np.ndarray, "n n
     """E[e^{eta V_1} | Z_0 = z] for every joint state. eta > 0, at most 300 / max V."""
     largest = float(chain.errors.max())
     require(
-        bool(0 < eta and eta * largest <= _LARGEST_EXPONENT), "eta", eta, f"give a positive rate, at most 300/{largest:.4g} nats"
+        bool(eta > 0 and eta * largest <= _LARGEST_EXPONENT), "eta", eta, f"give a positive rate, at most 300/{largest:.4g} nats"
     )
     return chain.backward(np.exp(eta * chain.errors))
 

@@ -74,7 +74,7 @@ class Drift:
         return float((self.largest_after - self.least_after)[self.errors > level].max(initial=0.0))
 
 
-def drift(m: OnlineMechanism) -> Drift:
+def joint_drift(m: OnlineMechanism) -> Drift:
     """The drift of `m`, exactly, for every joint state of its chain."""
     chain = JointChain(m)
     errors = chain.errors

@@ -81,7 +81,10 @@ class EntropyConcentration:
         """log E e^{theta S}; theta times the range of the edge lengths must be at most 300 in size."""
         chain, lengths = self.law.chain, self.law.chain.lengths
         require(
-            bool(abs(theta) * np.ptp(lengths) <= _LARGEST_EXPONENT), "theta", theta, f"give at most 300/{np.ptp(lengths):.4g} in size"
+            bool(abs(theta) * np.ptp(lengths) <= _LARGEST_EXPONENT),
+            "theta",
+            theta,
+            f"give at most 300/{np.ptp(lengths):.4g} in size",
         )
         reference = float(lengths.max() if theta > 0 else lengths.min())
         weight, nu, total = np.exp(theta * (lengths - reference)), self.law.start, 0.0
@@ -120,4 +123,3 @@ def typical_probability(law: JointLaw, eta: float | int) -> float:
     above = found.best(rate + eta - found.mean).value
     below = found.best(found.mean - (rate - eta), below=True).value
     return max(0.0, float(1 - above - below))
-

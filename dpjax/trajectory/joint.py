@@ -69,7 +69,7 @@ class JointLaw:
         found = [self._removed(part) for part in self._parts(levels.reshape(-1))]
         return np.concatenate([np.zeros(0), *found]).reshape(levels.shape)[()]
 
-    def step_exceedance(self, v: Any) -> Float[np.ndarray, "steps *thresholds"]:
+    def step_exceedance(self, v: Any) -> Float[np.ndarray, steps * thresholds]:
         """P(V_t > v) for each t = 0..n; v (nats) a number or an array of thresholds (the last axis of the result)."""
         levels = _thresholds(v)
         nu, tails = self.start, []
@@ -131,7 +131,9 @@ def joint_start(graph: ChainGraph, start: Any, sensitive: Start) -> Float[np.nda
     require(sensitive is None, "sensitive", sensitive, "leave it out: the joint law given as start holds the law of s_0")
     require(given.shape == (n, n), "start", given.shape, f"give an index, {n} probabilities, or ({n}, {n}) joint probabilities")
     total = given.sum()
-    require(bool((given >= 0).all() and abs(total - 1) <= 1e-6), "start", start, "give probabilities that are 0 or more and sum to 1")
+    require(
+        bool((given >= 0).all() and abs(total - 1) <= 1e-6), "start", start, "give probabilities that are 0 or more and sum to 1"
+    )
     return given / total
 
 

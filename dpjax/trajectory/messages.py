@@ -48,7 +48,9 @@ def _log_weights(kernel: Kernel, G: Float[Array, " n"], log_b: Float[Array, " n"
     """log (M_ij e_t(j) b_t(j)) of every edge, block by block; -inf on padding."""
     blocks = []
     neighbours = kernel.neighbours
-    for states, lengths, real in zip(*(_cut(kernel, x) for x in (neighbours.states, neighbours.lengths, neighbours.real)), strict=True):
+    for states, lengths, real in zip(
+        *(_cut(kernel, x) for x in (neighbours.states, neighbours.lengths, neighbours.real)), strict=True
+    ):
         weight = log_b.at[states].get(mode="clip") - weigh(kernel, G, states, lengths)
         blocks.append(jnp.where(real, weight, -jnp.inf))
     return blocks

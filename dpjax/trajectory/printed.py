@@ -27,7 +27,7 @@ from dpjax.chains.stationary import only_closed_class
 from dpjax.trajectory.bound import Bound
 from dpjax.trajectory.concentration import hajek
 from dpjax.trajectory.drift import Drift
-from dpjax.trajectory.entropy_bounds import asymmetry
+from dpjax.trajectory.expected_entropy import asymmetry
 from dpjax.trajectory.joint import JointLaw
 from dpjax.trajectory.joint_chain import JointChain
 
@@ -55,7 +55,7 @@ def printed_constants(found: Drift) -> PrintedConstants:
     """The constants of Theorem 2 as printed; phi is +inf where no state attracts or the exponent is out of range."""
     B, D, gamma = found.level, found.largest_change, found.least_decrease
     eta = 2 * gamma / D if D > 0 else np.inf
-    if not eta * found.errors.max() <= 300:
+    if not (np.isfinite(eta) and eta * found.errors.max() <= 300):
         return PrintedConstants(B, D, gamma, np.inf, np.inf)
     phi, M = hajek(found.chain, eta, B)
     return PrintedConstants(B, D, gamma, phi, M / (1 - phi) if phi < 1 else np.inf)

@@ -49,7 +49,7 @@ def _after(m: TrajectoryMechanism, errors: Float[np.ndarray, "targets n"]) -> Fl
     starts, degree = edges.offsets[:-1], np.diff(edges.offsets)
     G = errors[:, edges.states]
     least, most = np.minimum.reduceat(G, starts, axis=1), np.maximum.reduceat(G, starts, axis=1)
-    tied = G <= np.repeat(least, degree, axis=1) + 1e-12
+    tied = np.repeat(least, degree, axis=1) + 1e-12 >= G
     best = np.add.reduceat(tied.astype(np.float64), starts, axis=1)
     second = np.minimum.reduceat(np.where(tied, np.inf, G), starts, axis=1)
     p = np.exp(-m.scale * np.where(np.isinf(second), 0.0, second - least))

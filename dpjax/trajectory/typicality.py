@@ -56,7 +56,9 @@ class _Grid:
         self.slack = self.n * float(np.abs(lengths - cells * self.step).max()) * (1 + 1e-9) + 1e-9
         size = max(int((self.n * h + self.slack) / self.step) + 1, 1)
         table = law.start.size * size
-        require(table <= _LARGEST_TABLE, "resolution", resolution, f"the grid holds {table} numbers; coarsen it, or shorten the horizon")
+        require(
+            table <= _LARGEST_TABLE, "resolution", resolution, f"the grid holds {table} numbers; coarsen it, or shorten the horizon"
+        )
         self.cumulative = np.cumsum(_rounded_law(law, cells, size))
 
     def at_most(self, h: float | int) -> Interval:

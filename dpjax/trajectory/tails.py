@@ -21,7 +21,7 @@ from dpjax.trajectory.concentration import (
     geometric_constant,
     hajek_tail,
 )
-from dpjax.trajectory.drift import drift
+from dpjax.trajectory.drift import joint_drift
 from dpjax.trajectory.inputs import Start
 from dpjax.trajectory.joint import joint_law
 from dpjax.trajectory.joint_chain import JointChain
@@ -47,7 +47,7 @@ class TailReport(NamedTuple):
 def tail_report(m: OnlineMechanism, v: Any, n_steps: int, start: Any = None, sensitive: Start = None) -> TailReport:
     """The tail of V at t = n_steps and its bounds; start and sensitive as in `joint_law`."""
     levels = np.atleast_1d(np.asarray(v, np.float64))
-    law, found = joint_law(m, n_steps, start, sensitive), drift(m)
+    law, found = joint_law(m, n_steps, start, sensitive), joint_drift(m)
     chain, first = law.chain, float(law.chain.errors[law.start > 0].max())
     return TailReport(
         thresholds=levels,
