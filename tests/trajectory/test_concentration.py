@@ -74,7 +74,11 @@ def test_long_run_bounds_hold_for_the_stationary_law(random_chain, seed):
     largest = float(found.errors.max())
     levels = np.linspace(0, largest, 7)
     exact = np.array([settled.law[found.errors >= level].sum() for level in levels])
-    tails = [explicit_tail(found), hajek_tail(found.chain, 2.0 / largest, found.level), geometric_tail(found.chain, 2.0 / largest, 0.5)]
+    tails = [
+        explicit_tail(found),
+        hajek_tail(found.chain, 2.0 / largest, found.level),
+        geometric_tail(found.chain, 2.0 / largest, 0.5),
+    ]
     for tail in tails:
         assert (tail.bound(levels).value >= exact).all()
     for tail in tails[:2]:
@@ -131,7 +135,7 @@ def test_the_printed_exponent_with_d_unsquared_is_no_hajek_exponent():
     found = joint_drift(TrajectoryMechanism(MarkovChain.from_matrix(P / P.sum(axis=1, keepdims=True)), epsilon=0.3, rho=1.0))
     printed = printed_constants(found)
     assert printed.phi > 10
-    assert printed.C == np.inf
+    assert np.inf == printed.C
     assert printed_tail(found, 13.0).vacuous
     assert explicit_tail(found).phi < 0.6
     assert not explicit_tail(found).bound(13.0).vacuous

@@ -42,7 +42,7 @@ def test_everything_equals_its_definition_in_loops(random_chain, oracle, seed):
     assert found.largest_change == pytest.approx(change[attract].max(initial=0.0), rel=1e-12)
     assert found.least_decrease == pytest.approx((-found.values[attract]).min(initial=np.inf))
     for level in (0.0, found.level, 0.5):
-        above = V > level + 1e-12
+        above = level + 1e-12 < V
         assert found.range_above(level) == pytest.approx(ranges[above].max(initial=0.0), rel=1e-12)
         assert found.decrease_above(level) == pytest.approx((-found.values[above]).min(initial=np.inf), rel=1e-11)
 

@@ -1,7 +1,5 @@
 """The empirical entropy of a random trajectory: bounds above exact values by enumeration, and the counterexamples to the printed forms."""
 
-import itertools
-
 import numpy as np
 import pytest
 
@@ -37,7 +35,9 @@ def entropies(law):
 
 def cases(random_chain, seeds):
     for seed in seeds:
-        m = TrajectoryMechanism(random_chain(seed, 3), epsilon=(0.3, 1.0, 4.0, 12.0)[seed % 4], rho=1.0, prior_weight=0.4 * (seed % 2))
+        m = TrajectoryMechanism(
+            random_chain(seed, 3), epsilon=(0.3, 1.0, 4.0, 12.0)[seed % 4], rho=1.0, prior_weight=0.4 * (seed % 2)
+        )
         yield seed, joint_law(m, 2 + seed % 2, start=None if seed % 3 == 0 else seed % 3)
 
 

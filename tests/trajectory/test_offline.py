@@ -181,15 +181,16 @@ def test_draws_follow_the_law_and_not_a_scale_ten_per_cent_off(chain3, oracle, b
         assert p_value(paths, enumerated(oracle, chain3.matrix, word, scale, other, start)) < FAILURE
     alone = enumerated(oracle, chain3.matrix, word, 0.5, base, start)
     from_p0 = alone / alone.sum(axis=(1, 2, 3, 4), keepdims=True) * start[:, None, None, None, None]
-    assert p_value(paths, from_p0) < FAILURE  # drawing s'_0 from p_0 is another law
+    same = base == 0  # every state has the same candidates: the message of the rest is flat, and s'_0 has the law p_0
+    assert (p_value(paths, from_p0) > FAILURE) == same  # elsewhere drawing s'_0 from p_0 is another law
 
 
 def test_a_lane_is_the_same_alone_in_any_batch_and_in_any_stretch(random_chain, monkeypatch):
     chain = random_chain(840, 9)
     m = OfflineMechanism(chain, epsilon=3.0, rho=1.0, base_weight=1.0)
-    word = np.random.default_rng(0).integers(0, 9, 70)
+    word = np.random.default_rng(0).integers(0, 9, 40)
     whole = np.asarray(m.sample(KEY, word, 300, check=False))
-    assert whole.shape == (300, 70)
+    assert whole.shape == (300, 40)
     assert (np.asarray(m.sample(KEY, word, 37, first=100, check=False)) == whole[100:137]).all()
     for lane in (0, 211):
         assert (np.asarray(m.privatize(jax.random.fold_in(KEY, lane), word, check=False)) == whole[lane]).all()
@@ -220,6 +221,6 @@ def test_bad_arguments_name_themselves(chain3):
         OfflineMechanism(chain3, epsilon=1.0, rho=1.0, symmetrisation="min")
     m = OfflineMechanism(MarkovChain.from_matrix([[0.0, 1.0], [0.5, 0.5]]), epsilon=1.0, rho=1.0)
     with pytest.raises(ValueError, match="trajectory at step 2 is"):
-        m.privatize(KEY, [0, 1, 0, 0][1:] + [0])
+        m.privatize(KEY, [1, 0, 0, 1])
     with pytest.raises(ValueError, match="n is 0"):
         m.sample(KEY, [0, 1], 0)
