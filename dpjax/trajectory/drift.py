@@ -21,7 +21,7 @@ import dataclasses
 import numpy as np
 from jaxtyping import Bool, Float
 
-from dpjax.trajectory.joint_chain import JointChain
+from dpjax.trajectory.joint_chain import JointChain, joint_chain_of
 from dpjax.trajectory.mechanism import OnlineMechanism
 from dpjax.trajectory.neighbourhoods import one_step_extremes
 
@@ -76,7 +76,7 @@ class Drift:
 
 def joint_drift(m: OnlineMechanism) -> Drift:
     """The drift of `m`, exactly, for every joint state of its chain."""
-    chain = JointChain(m)
+    chain = joint_chain_of(m)
     errors = chain.errors
     values = chain.backward(errors) - errors
     least, largest = one_step_extremes(m.graph.edges, errors)

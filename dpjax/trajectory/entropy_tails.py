@@ -100,11 +100,12 @@ class EntropyConcentration:
             return 0.0
         target = self.law.n_steps * (self.mean + sign * nu)
 
-        def exponent(theta: float) -> float:
-            return self.log_moment(sign * theta) - sign * theta * target
+        def exponent(log_theta: float) -> float:
+            theta = sign * float(np.exp(log_theta))
+            return self.log_moment(theta) - theta * target
 
-        most = _LARGEST_EXPONENT / spread
-        result = scipy.optimize.minimize_scalar(exponent, bounds=(0.0, most), method="bounded", options={"xatol": 1e-4 * most})
+        most = float(np.log(_LARGEST_EXPONENT * (1 - 1e-12) / spread))
+        result = scipy.optimize.minimize_scalar(exponent, bounds=(most - 16, most), method="bounded", options={"xatol": 0.01})
         return float(np.exp(min(result.fun, 0.0) + 1e-10))
 
     def _deviation(self, nu: Any) -> Float[np.ndarray, "*asked"]:

@@ -23,7 +23,7 @@ from jaxtyping import Float
 from dpjax._errors import require
 from dpjax.trajectory.graph import ChainGraph
 from dpjax.trajectory.inputs import Start, initial_law
-from dpjax.trajectory.joint_chain import JointChain
+from dpjax.trajectory.joint_chain import JointChain, joint_chain_of
 from dpjax.trajectory.mechanism import OnlineMechanism
 
 _HELD_BYTES = 2**28  # thresholds moved at once: laws of this size
@@ -102,7 +102,7 @@ def joint_law(m: OnlineMechanism, n_steps: int, start: Any = None, sensitive: St
     unless `start` is a joint law.
     """
     require(n_steps >= 1, "n_steps", n_steps, "give the number of transitions, 1 or more")
-    chain = JointChain(m)
+    chain = joint_chain_of(m)
     initial = nu = joint_start(m.graph, start, sensitive)
     laws, errors, lengths = [(nu.sum(axis=1), nu.sum(axis=0))], [float((nu * chain.errors).sum())], []
     for _ in range(n_steps):

@@ -133,3 +133,9 @@ class JointChain:
         starts = np.tile(arrivals.offsets[:-1], size) + edges * np.repeat(np.arange(size), n)
         kind = np.int32 if size * max(edges, n) < 2**31 else np.int64
         return indices.astype(kind), np.append(starts, size * edges).astype(kind)
+
+
+@functools.lru_cache(maxsize=1)
+def joint_chain_of(m: OnlineMechanism) -> JointChain:
+    """The joint chain of `m`, made once; the last one is kept, so that law, drift and bounds of one mechanism share its kernels."""
+    return JointChain(m)

@@ -18,7 +18,7 @@ from jaxtyping import Float
 
 from dpjax._errors import invalid
 from dpjax.chains.stationary import stationary_of_chain
-from dpjax.trajectory.joint_chain import JointChain
+from dpjax.trajectory.joint_chain import JointChain, joint_chain_of
 from dpjax.trajectory.mechanism import OnlineMechanism
 
 ASSEMBLED = 2_000_000
@@ -43,7 +43,7 @@ class StationaryJointLaw:
 
 def joint_stationary(m: OnlineMechanism) -> StationaryJointLaw:
     """The stationary law of the joint chain of `m`; ValueError where it has several closed classes (a periodic chain)."""
-    chain = JointChain(m)
+    chain = joint_chain_of(m)
     if len(chain.lengths) ** 2 <= ASSEMBLED:
         law = np.asarray(stationary_of_chain(chain.matrix())).reshape(chain.n_states, chain.n_states)
     else:

@@ -9,7 +9,7 @@ Every other candidate has a coin of at most p, so a best one is selected with pr
     pi_best = k int_0^1 (1 - y)^{k-1} (1 - y p)^{N-k} dy   (permute-and-flip),      k / (k + (N - k) p)   (exponential),
 
 and what is not best costs at most D: E V_1 <= sum_x P(s, x) [m + (1 - pi_best)(D - m)]. It needs no kernel. The integrand is a
-polynomial of degree N - 1 with positive terms, so that Gauss-Legendre nodes give it exactly up to N = 128 and to 1e-13 beyond.
+polynomial of degree N - 1, and Gauss-Legendre nodes give it exactly up to N = 128 and to round-off beyond.
 
 Proof. The coins of the others only compete: raising each to p lowers the probability that a best one wins (the integral form of
 the law is decreasing in every other coin), and at equal coins p the k best share that integral.
@@ -17,22 +17,23 @@ the law is decreasing in every other coin), and at equal coins p the k best shar
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from jaxtyping import Float
 
 from dpjax._errors import require
 from dpjax.trajectory.drift import ROUND_OFF
-from dpjax.trajectory.joint_chain import JointChain
+from dpjax.trajectory.joint_chain import joint_chain_of
 from dpjax.trajectory.mechanism1 import TrajectoryMechanism
 
 _COLUMNS = 64  # sensitive states at once
-_NODES = 64
 
 
 def drift_bound(m: TrajectoryMechanism) -> Float[np.ndarray, "n n"]:
     """An upper bound on the drift of every joint state [s, s'], nats. Mechanism 1 without a prior, either selection."""
     require(m.prior_weight == 0, "prior_weight", m.prior_weight, "the bound is for Mechanism 1 without a prior")
-    chain, n = JointChain(m), m.graph.n_states
+    chain, n = joint_chain_of(m), m.graph.n_states
     after = np.concatenate([_after(m, chain.errors[x : x + _COLUMNS]) for x in range(0, n, _COLUMNS)])
     return chain.P @ after - chain.errors
 
@@ -60,8 +61,13 @@ def _after(m: TrajectoryMechanism, errors: Float[np.ndarray, "targets n"]) -> Fl
 
 def _race(best: np.ndarray, others: np.ndarray, p: np.ndarray) -> np.ndarray:
     """k int_0^1 (1 - y)^{k-1} (1 - y p)^{N-k} dy."""
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    nodes, weights = np.polynomial.legendre.leggauss(_enough_nodes(int((best + others).max())))
     total = np.zeros_like(p)
     for y, w in zip((nodes + 1) / 2, weights / 2, strict=True):
         total += w * (1 - y) ** (best - 1) * (1 - y * p) ** others
     return best * total
+
+
+def _enough_nodes(degree: int) -> int:
+    """Exact up to 128 candidates; beyond, an integrand that falls like e^{-N y} is integrated to 1e-15 by 3 sqrt(N) nodes."""
+    return min(-(-degree // 2), max(64, math.ceil(3 * math.sqrt(degree))))
