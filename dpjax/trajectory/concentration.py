@@ -105,7 +105,7 @@ def explicit_tail(found: Drift, level: float | None = None) -> ExponentialTail:
     gamma, R = found.decrease_above(a), found.range_above(a)
     if not (0 < gamma < np.inf) or R <= 0:
         return ExponentialTail(0.0, 1.0, 0.0)
-    eta = min(2 * gamma / R**2, _LARGEST_EXPONENT / float(found.errors.max()))  # a smaller rate is proved too: see phi
+    eta = min(2 * gamma / R**2, (_LARGEST_EXPONENT - 1) / float(found.errors.max()))  # a smaller rate is proved too: see phi
     phi = float(np.exp(-eta * gamma + eta**2 * R**2 / 8))
     return ExponentialTail(eta, phi * MARGIN, hajek(found.chain, eta, a).M * float(np.exp(eta * a)))
 

@@ -9,7 +9,7 @@ Every other candidate has a coin of at most p, so a best one is selected with pr
     pi_best = k int_0^1 (1 - y)^{k-1} (1 - y p)^{N-k} dy   (permute-and-flip),      k / (k + (N - k) p)   (exponential),
 
 and what is not best costs at most D: E V_1 <= sum_x P(s, x) [m + (1 - pi_best)(D - m)]. It needs no kernel. The integrand is a
-polynomial of degree N - 1, and Gauss-Legendre nodes give it exactly up to N = 128 and to round-off beyond.
+polynomial of degree N - 1, and Gauss-Legendre nodes give it exactly up to N = 128 and to 1e-12 beyond.
 
 Proof. The coins of the others only compete: raising each to p lowers the probability that a best one wins (the integral form of
 the law is decreasing in every other coin), and at equal coins p the k best share that integral.
@@ -23,6 +23,7 @@ import numpy as np
 from jaxtyping import Float
 
 from dpjax._errors import require
+from dpjax.trajectory.calibration import MARGIN
 from dpjax.trajectory.drift import ROUND_OFF
 from dpjax.trajectory.joint_chain import joint_chain_of
 from dpjax.trajectory.mechanism1 import TrajectoryMechanism
@@ -56,7 +57,7 @@ def _after(m: TrajectoryMechanism, errors: Float[np.ndarray, "targets n"]) -> Fl
     p = np.exp(-m.scale * np.where(np.isinf(second), 0.0, second - least))
     others = degree - best
     wins = _race(best, others, p) if m.selection == "permute-and-flip" else best / (best + others * p)
-    return least + np.maximum(1 - wins, 0.0) * (most - least)
+    return least + (1 - wins / MARGIN) * (most - least)
 
 
 def _race(best: np.ndarray, others: np.ndarray, p: np.ndarray) -> np.ndarray:
@@ -69,5 +70,5 @@ def _race(best: np.ndarray, others: np.ndarray, p: np.ndarray) -> np.ndarray:
 
 
 def _enough_nodes(degree: int) -> int:
-    """Exact up to 128 candidates; beyond, an integrand that falls like e^{-N y} is integrated to 1e-15 by 3 sqrt(N) nodes."""
+    """Exact up to 128 candidates; beyond, an integrand that falls like e^{-N y} is integrated to 1e-12 by 3 sqrt(N) nodes."""
     return min(-(-degree // 2), max(64, math.ceil(3 * math.sqrt(degree))))

@@ -87,6 +87,21 @@ def test_long_run_bounds_hold_for_the_stationary_law(random_chain, seed):
         assert bool(mean.vacuous) == (not mean.value < largest)
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_the_explicit_constants_are_those_of_the_theorem_and_lie_above_hajeks(random_chain, seed):
+    found = joint_drift(TrajectoryMechanism(random_chain(2250 + seed, 4), epsilon=(1.0, 6.0)[seed % 2], rho=1.0))
+    for level in (found.level, 0.7 * float(found.errors.max())):
+        tail, gamma, R = explicit_tail(found, level), found.decrease_above(level), found.range_above(level)
+        if tail.phi < 1:
+            largest_rate = 299 / float(found.errors.max())  # exponentials stay in the range of float64
+            assert tail.eta == pytest.approx(min(2 * gamma / R**2, largest_rate))
+            if tail.eta < largest_rate:
+                assert tail.phi == pytest.approx(np.exp(-1.5 * (gamma / R) ** 2), rel=1e-9)
+            exact = hajek(found.chain, tail.eta, level)
+            assert exact.phi <= tail.phi
+            assert tail.constant == pytest.approx(exact.M * np.exp(tail.eta * level))
+
+
 def test_a_chain_whose_drift_says_nothing_is_reported_so():
     """Roads with forced turns: B is the largest V there is, so that 3c never speaks, and the two-sided bound does."""
     P = np.zeros((5, 5))

@@ -7,6 +7,7 @@ import pytest
 
 from dpjax.chains import MarkovChain
 from dpjax.trajectory import ChenMechanism, TrajectoryMechanism, drift_bound, joint_drift, sufficient_fraction
+from dpjax.trajectory.sufficient_drift import _race
 
 
 def test_reference_values(chain3):
@@ -69,7 +70,18 @@ def test_the_sufficient_condition_is_one_on_a_thousand_chains(random_chain):
 def test_the_sufficient_condition_is_exact_where_the_rest_is_equally_far(oracle):
     """On the uniform chain all that are not best are equally far: the bound is the drift itself, ties and all."""
     m = TrajectoryMechanism(MarkovChain.from_matrix(np.full((5, 5), 0.2)), epsilon=2.0, rho=1.0)
-    np.testing.assert_allclose(drift_bound(m), joint_drift(m).values, rtol=1e-12)
+    np.testing.assert_allclose(drift_bound(m), joint_drift(m).values, rtol=1e-11)
+
+
+@pytest.mark.parametrize("n", [1, 2, 50, 129, 393, 3817])
+def test_the_integral_is_right_at_any_number_of_candidates(n):
+    """k/N at coins of 1, and (1 - (1-p)^N)/(N p) for one best candidate; rounded to the safe side by the caller's 1e-12."""
+    for k in range(1, min(n, 5) + 1):
+        best, others = np.array([float(k)]), np.array([float(n - k)])
+        np.testing.assert_allclose(_race(best, others, np.ones(1)), k / n, rtol=1e-12)
+    for p in (1e-3, 0.3, 0.9):
+        exact = -np.expm1(n * np.log1p(-p)) / (n * p)
+        np.testing.assert_allclose(_race(np.ones(1), np.array([n - 1.0]), np.array([p])), exact, rtol=1e-12)
 
 
 def test_the_bound_is_for_mechanism_1_without_a_prior(chain3):
