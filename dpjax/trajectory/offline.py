@@ -138,9 +138,10 @@ class OfflineMechanism:
     def first_law(self, messages: Float[np.ndarray, "steps n"], start: Start) -> Float[np.ndarray, " n"]:
         """P(o_0 = i), proportional to p_0(i) b_0(i)."""
         p_0 = initial_law(self.graph, start)
-        possible = p_0 > 0
-        weights = np.where(possible, p_0 * np.exp(messages[0] - messages[0][possible].max()), 0.0)
-        return weights / weights.sum()
+        possible, law = np.flatnonzero(p_0), np.zeros_like(p_0)
+        logs = messages[0][possible]
+        law[possible] = p_0[possible] * np.exp(logs - logs.max())
+        return law / law.sum()
 
     @functools.cached_property
     def _kernel(self) -> Kernel:
