@@ -1,0 +1,167 @@
+"""The offline mechanism: the whole private trajectory drawn at once from the law that the guarantee allows.
+
+Given the whole sensitive trajectory w, draw a feasible o with
+
+    P(o) proportional to p_0(o_0) prod_{t>=1} m(o_{t-1}, o_t) exp(-c G(o_t, w_t)),     c = epsilon / (2 rho),
+
+with m(i, j) = P_ij^lambda on the chain's edges: lambda = 0 weighs all feasible trajectories alike, lambda = 1 takes the chain itself
+as base. For w, v the log ratio of the numerators is at most c sum_t G(w_t, v_t), that of the normalisers at most
+c sum_t G(v_t, w_t): together (epsilon / rho) sum_{t>=1} G_avg(w_t, v_t), the guarantee of Mechanism 1, for every lambda and every
+base that is public. w_0 is not used.
+
+It waits for the whole trajectory, and in return looks ahead: it makes no step from which the sensitive trajectory could not be
+followed. How much one substitution changes the law depends on the rest of the trajectory, so its single-substitution epsilon is
+a supremum over all trajectories: what is reported is the bound (epsilon / rho) G_avg. A value computed at one trajectory would be
+no guarantee, and would itself tell of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+
+from dpjax._errors import require
+from dpjax.chains import MarkovChain
+from dpjax.trajectory import batch
+from dpjax.trajectory.adjacency import Adjacency
+from dpjax.trajectory.calibration import MARGIN
+from dpjax.trajectory.graph import ChainGraph, graph_of
+from dpjax.trajectory.inputs import Start, Trajectory, initial_law, require_epsilon, trajectory_indices
+from dpjax.trajectory.kernel import Kernel
+from dpjax.trajectory.messages import backward_messages, step_laws
+from dpjax.trajectory.online import begin
+from dpjax.trajectory.uniforms import PER_BLOCK
+
+_begin_lanes = jax.jit(batch.begin_lanes)
+_begin_alone = jax.jit(lambda key, cumulative: (key[None], jax.vmap(begin, (0, None))(key[None], cumulative)))
+_walk = jax.jit(batch.walk_lanes)
+_messages = jax.jit(backward_messages)
+_laws = jax.jit(step_laws)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class OfflineMechanism:
+    """An exact draw of the whole private trajectory.
+
+    chain: irreducible. epsilon: nats, 0 or more. rho: adjacency radius in nats, positive. symmetrisation: of the adjacency, as for
+    Mechanism 1. base_weight: lambda >= 0.
+    """
+
+    chain: MarkovChain
+    _: dataclasses.KW_ONLY
+    epsilon: float | int
+    rho: float | int
+    symmetrisation: str = "average"
+    base_weight: float | int = 0.0
+
+    def __post_init__(self) -> None:
+        require_epsilon(self.epsilon)
+        Adjacency(rho=self.rho, symmetrisation=self.symmetrisation)
+        require(bool(0 <= self.base_weight < math.inf), "base_weight", self.base_weight, "give a finite weight, 0 or more")
+        graph_of(self.chain)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Definition 4 at this radius and symmetrisation."""
+        return Adjacency(rho=self.rho, symmetrisation=self.symmetrisation)
+
+    @property
+    def scale(self) -> float:
+        """c = epsilon / (2 rho)."""
+        return self.epsilon / self.adjacency.sensitivity()
+
+    @property
+    def graph(self) -> ChainGraph:
+        """The chain's edges and the distances found so far."""
+        return graph_of(self.chain)
+
+    def loss_bounds(self) -> Float[np.ndarray, "n n"]:
+        """The proved bound on the loss of replacing state i by j at one time, in any trajectory: (epsilon / rho) G_avg, nats."""
+        G = self.graph.all_distances()
+        return self.scale * (G + G.T)
+
+    def substitution_bound(self) -> float:
+        """The proved bound on the single-substitution epsilon: the largest of `loss_bounds`. There is no exact value to report."""
+        return float(self.loss_bounds().max()) * MARGIN
+
+    def privatize(
+        self, key: Key[Array, ""], trajectory: Trajectory, start: Start = None, check: bool = True
+    ) -> Int[Array, " steps"]:
+        """A private trajectory s'_0..s'_n for s_0..s_n: state indices, int32.
+
+        start: an index makes s'_0 public and fixed; n probabilities, or None for the chain's initial distribution, are p_0 in the
+        law above (s'_0 is then drawn from p_0 times the message of the rest, not from p_0). check: as for Mechanism 1.
+        """
+        with jax.enable_x64(True):
+            return self._draw(lambda law: [_begin_alone(key, law)], trajectory, start, check)[0]
+
+    def sample(
+        self, key: Key[Array, ""], trajectory: Trajectory, n: int, start: Start = None, first: int = 0, check: bool = True
+    ) -> Int[Array, "n steps"]:
+        """`n` private trajectories, (n, n_transitions + 1) int32; row i is `privatize(fold_in(key, first + i), trajectory)`."""
+        require(n >= 1, "n", n, "ask for one trajectory or more")
+        require(first >= 0, "first", first, "give the index of the first lane, 0 or more")
+        width = min(batch.LANES, 2 ** (n - 1).bit_length())
+        lanes = [np.arange(i, i + width, dtype=np.int32) for i in range(first, first + n, width)]
+        with jax.enable_x64(True):
+            return self._draw(lambda law: [_begin_lanes(key, part, law) for part in lanes], trajectory, start, check)[:n]
+
+    def messages(self, states: Int[np.ndarray, " steps"]) -> Float[np.ndarray, "steps n"]:
+        """log b_t for t = 0..n, each less its largest entry."""
+        with jax.enable_x64(True):
+            distances = jnp.asarray(self.graph.distances_to(states[1:]))
+            return np.asarray(_messages(self._kernel, distances))
+
+    def laws(
+        self, states: Int[np.ndarray, " steps"], messages: Float[np.ndarray, "steps n"], first: int, last: int
+    ) -> Float[np.ndarray, "transitions slots"]:
+        """P(o_t = j | o_{t-1} = i) for t = first + 1 .. last in the slots of the packed neighbours."""
+        with jax.enable_x64(True):
+            distances = jnp.asarray(self.graph.distances_to(states[first + 1 : last + 1]))
+            return np.asarray(_laws(self._kernel, distances, messages[first + 1 : last + 1]))
+
+    def stretches(self, n_steps: int) -> Iterator[tuple[int, int]]:
+        """The transitions first + 1 .. last of each stretch whose laws fit in one table."""
+        longest = batch.STEPS // PER_BLOCK
+        longest = PER_BLOCK * max(1, min(longest, batch.TABLE_BYTES // (8 * self.graph.neighbours.n_slots * PER_BLOCK)))
+        for first in range(0, n_steps, longest):
+            yield first, min(first + longest, n_steps)
+
+    def first_law(self, messages: Float[np.ndarray, "steps n"], start: Start) -> Float[np.ndarray, " n"]:
+        """P(o_0 = i), proportional to p_0(i) b_0(i)."""
+        p_0 = initial_law(self.graph, start)
+        possible, law = np.flatnonzero(p_0), np.zeros_like(p_0)
+        logs = messages[0][possible]
+        law[possible] = p_0[possible] * np.exp(logs - logs.max())
+        return law / law.sum()
+
+    @functools.cached_property
+    def _kernel(self) -> Kernel:
+        with jax.enable_x64(True):
+            return Kernel(self.graph.neighbours, jnp.float64(self.scale), jnp.float64(self.base_weight), "exponential")
+
+    def _draw(
+        self, begin_with: Callable[[Float[np.ndarray, " n"]], list[Any]], trajectory: Trajectory, start: Start, check: bool
+    ) -> Int[Array, "lanes steps"]:
+        """Backward messages, then forward draws; `begin_with` gives the keys and first states of blocks of lanes."""
+        states = trajectory_indices(self.graph, trajectory, check)
+        messages = self.messages(states)
+        lanes = begin_with(batch.cumulative_on_host(self.first_law(messages, start)))
+        ends = [state.private for _, state in lanes]
+        paths = [[end[None]] for end in ends]
+        for first, last in self.stretches(len(states) - 1):
+            laws = list(jnp.asarray(self.laws(states, messages, first, last)))
+            tables = batch.cumulative_tables(laws, self.graph.neighbours.blocks)
+            position, block = np.arange(last - first, dtype=np.int32), np.int32(first // PER_BLOCK)
+            for k, (keys, _) in enumerate(lanes):
+                ends[k], path = _walk(keys, self._kernel, ends[k], tables, position, block)
+                paths[k].append(path)
+        return jnp.concatenate([jnp.concatenate(path).T for path in paths])

@@ -1,0 +1,105 @@
+"""Paper B's Theorems 2 and 4 as printed, for comparison: they are not bounds, and tests hold the counterexamples.
+
+With B, D, gamma of (16), (19), (20), D not squared, eta = 2 gamma / D, phi and M of Hajek's theorem at level B, C = M / (1 - phi),
+
+    Theorem 2:   P(V >= v) "<=" exp(-2 v^2 / D) for v <= B,      C exp(-2 gamma (v - B) / D) for v > B;
+    its mean:    E V "<=" sqrt(pi)/2 sqrt(D/2) erf(B sqrt(2/D)) + C D / (2 gamma);
+    Theorem 4:   P(H_n - n/(n-1) H(S) >= phi_eps + nu) "<=" exp(-2 nu^2 (n-1)^2 / (9 (4n-6) D_max^2 t_mix)),
+        phi_eps = n/(n-1) (1/psi_2 + K_asym) (the mean above) + (1 + psi_2 K_asym) V_0 / ((n-1)(1-psi_2)).
+
+What is wrong. The branch below B is false (a 20-state chain where P(V >= 2.9) = .949). 2 gamma / D is no valid exponent for D
+unsquared: phi can be far above 1 there; `concentration` has R^2 in the place of D. K_asym is infinite as soon as some G(j, i) = 0
+< G(i, j), psi_2 is our reading (Hajek's phi), D_max that of the largest distance, and the last bound is near 1 at the paper's own
+settings. A value of 1 or more, an infinite offset, phi >= 1: said to be vacuous.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.special
+from jaxtyping import Float
+
+from dpjax._errors import require
+from dpjax.chains.mixing import mixing_time
+from dpjax.chains.stationary import only_closed_class
+from dpjax.trajectory.bound import Bound
+from dpjax.trajectory.concentration import hajek
+from dpjax.trajectory.drift import Drift
+from dpjax.trajectory.expected_entropy import asymmetry
+from dpjax.trajectory.joint import JointLaw
+from dpjax.trajectory.joint_chain import JointChain
+
+_MIXING_STATES = 1024
+
+
+class PrintedConstants(NamedTuple):
+    """B, D, gamma, and phi and C at the exponent 2 gamma / D; C is +inf where phi >= 1."""
+
+    B: float
+    D: float
+    gamma: float
+    phi: float
+    C: float
+
+
+class PrintedEntropyTail(NamedTuple):
+    """Theorem 4 as printed."""
+
+    offset: float  # phi_eps, nats a transition; +inf where a constant is
+    probability: Bound  # for a deviation of offset + nu; vacuous also where the offset leaves nothing below W_max
+
+
+def printed_constants(found: Drift) -> PrintedConstants:
+    """The constants of Theorem 2 as printed; phi is +inf where no state attracts or the exponent is out of range."""
+    B, D, gamma = found.level, found.largest_change, found.least_decrease
+    eta = 2 * gamma / D if D > 0 else np.inf
+    if not (np.isfinite(eta) and eta * found.errors.max() <= 300):
+        return PrintedConstants(B, D, gamma, np.inf, np.inf)
+    phi, M = hajek(found.chain, eta, B)
+    return PrintedConstants(B, D, gamma, phi, M / (1 - phi) if phi < 1 else np.inf)
+
+
+def printed_tail(found: Drift, v: Any) -> Bound:
+    """Theorem 2 as printed, for a number or an array of thresholds (nats). Not a bound."""
+    B, D, gamma, _, C = printed_constants(found)
+    levels = np.asarray(v, np.float64)
+    if D == 0:
+        return _claim(np.full(levels.shape, np.inf))
+    above = C * np.exp(-2 * gamma / D * np.maximum(levels - B, 0.0)) if np.isfinite(C) else np.full(levels.shape, np.inf)
+    return _claim(np.where(levels <= B, np.exp(-2 * levels**2 / D), above))
+
+
+def printed_entropy_tail(law: JointLaw, found: Drift, nu: Any, t_mix: int | None = None) -> PrintedEntropyTail:
+    """Theorem 4 as printed, for deviations nu (nats a transition). t_mix: of the joint chain, found if not given. Not a bound."""
+    n = law.n_steps
+    require(n >= 2, "law.n_steps", n, "Theorem 4 needs two transitions or more")
+    B, D, gamma, psi, C = printed_constants(found)
+    largest, offset = float(found.errors.max()), np.inf
+    asym = asymmetry(law.chain.graph.all_distances())
+    if psi < 1 and psi > 0 and np.isfinite(asym):
+        mean = np.sqrt(np.pi) / 2 * np.sqrt(D / 2) * scipy.special.erf(B * np.sqrt(2 / D)) + C * D / (2 * gamma)
+        rest = (1 + psi * asym) * law.expected_error[0] / ((n - 1) * (1 - psi))
+        offset = float(n / (n - 1) * (1 / psi + asym) * mean + rest)
+    mixing = joint_mixing_time(law.chain) if t_mix is None else t_mix
+    claim = np.exp(-2 * np.asarray(nu, np.float64) ** 2 * (n - 1) ** 2 / (9 * (4 * n - 6) * largest**2 * mixing))
+    start = n / (n - 1) * law.chain.mechanism.chain.entropy_rate() + offset
+    silent = not start < float(law.chain.lengths.max())
+    return PrintedEntropyTail(offset, Bound(claim, np.asarray((claim >= 1) | silent)))
+
+
+def joint_mixing_time(chain: JointChain) -> int:
+    """The smallest t at which the joint chain is within total variation 1/4 of stationary from every recurrent state.
+
+    For chains of up to 32 states; ValueError for a periodic or larger one.
+    """
+    n = chain.n_states
+    require(n**2 <= _MIXING_STATES, "chain", f"{n} states", "the joint chain is too large here; give t_mix")
+    T = chain.matrix()
+    states = only_closed_class(T, "the joint chain")
+    return mixing_time(T.toarray()[np.ix_(states, states)])
+
+
+def _claim(value: Float[np.ndarray, "*asked"]) -> Bound:
+    return Bound(value, np.asarray(~(value < 1)))
