@@ -12,5 +12,7 @@ def run(out: pathlib.Path, data: pathlib.Path | None) -> list[reproduction.Row]:
     """The synthetic Manhattan at the published size; with `data` the green taxis of November 2025, which A6 does not speak of."""
     rows = reproduction.taxi_rows(results_of("manhattan", out))
     if data is not None:
-        results_of("taxis", out, {"data.path": data / "nyc_tlc" / "green_tripdata_2025-11.parquet"})
+        files = data / "nyc_tlc"
+        outlines = files / "manhattan_zones.geojson"  # most green trips are elsewhere: the map shows the zones of Manhattan
+        results_of("taxis", out, {"data.path": files / "green_tripdata_2025-11.parquet", "data.outlines": outlines})
     return rows

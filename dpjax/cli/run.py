@@ -44,7 +44,7 @@ def run(
     if outcome.results is not None:
         print(outcome.results)
         say(outcome.directory)
-        if not no_plot:
+        if not no_plot and outcome.done:
             draw(outcome.directory)
     return FAILED if outcome.failed else DONE
 
@@ -92,11 +92,13 @@ def store_outlines(dataset: Any, directory: pathlib.Path) -> None:
 def say(directory: pathlib.Path) -> None:
     """Print what the stored results have to say in words: which rows of a matrix can be made private, and at what epsilon."""
     from dpjax import sweep
-    from dpjax.plot import describe_rows
+    from dpjax.plot import describe_rows, has_rows, row_table
     from dpjax.sweep import atomic
 
     results = sweep.open(directory)
-    if "row_least_exact" in results:
+    if has_rows(results):
         words = describe_rows(results)
         print(f"\n{words}\n")
         atomic.write(directory / "rows.md", lambda path: path.write_text(words + "\n", encoding="utf-8"))
+        atomic.write(directory / "rows.csv", lambda path: path.write_text(row_table(results), encoding="utf-8"))
+        print(directory / "rows.csv")

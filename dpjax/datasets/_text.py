@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import decimal
 import gzip
 import itertools
 import math
@@ -135,10 +136,13 @@ def whole_number(text: str, path: PathLike, line: int, what: str = "the count") 
     if _WHOLE.fullmatch(text):
         value = int(text)
     else:
-        as_float = number(text, path, line, what)
-        if not as_float.is_integer():
+        number(text, path, line, what)
+        exact = decimal.Decimal(text)
+        if abs(exact) > LARGEST:
+            invalid(where, text, "it does not fit 64 bits; counts go up to 9223372036854775807")
+        if exact != exact.to_integral_value():
             invalid(where, text, "it is fractional; counts are whole numbers")
-        value = int(as_float)
+        value = int(exact)
     if value < 0:
         invalid(where, text, "it is negative; counts are 0 or more")
     if value > LARGEST:

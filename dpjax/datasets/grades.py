@@ -7,6 +7,7 @@ inferred counts, and is left out unless the smallest size that fits is asked for
 
 from __future__ import annotations
 
+import pathlib
 import re
 from collections import Counter
 
@@ -71,7 +72,8 @@ def _from_marks(path: PathLike, total: Counter[str], left_out: list[str], wanted
     notes = (f"Left out, since several class sizes fit their percentages: {', '.join(left_out)}.",) if left_out else ()
     dropped = {"withdrawn": total["W"], "incomplete or otherwise ungraded": total["other"]}
     report = ReadReport(read=sum(total.values()), kept=int(counts.sum()), dropped=dropped, unit="marks", notes=notes)
-    return _dataset(counts, name="grades", source=f"{report.kept:,} grades, {asked}.", report=report, synthetic=False)
+    source = f"{report.kept:,} grades, {asked}, from {pathlib.Path(path).name}."
+    return _dataset(counts, name="grades", source=source, report=report, synthetic=False)
 
 
 def _dataset(counts: np.ndarray, *, name: str, source: str, report: ReadReport, synthetic: bool) -> Dataset:

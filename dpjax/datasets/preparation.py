@@ -29,7 +29,8 @@ def drop_rare(dataset: Dataset, at_least: int) -> Dataset:
     gone = before - int(counts.sum())
     report = dataset.report
     dropped = {**report.dropped, f"in transitions seen fewer than {at_least} times": gone}
-    return dataclasses.replace(dataset, counts=counts, report=dataclasses.replace(report, kept=report.kept - gone, dropped=dropped))
+    report = dataclasses.replace(report, kept=report.kept - gone, dropped=dropped)
+    return _said(dataclasses.replace(dataset, counts=counts, report=report))
 
 
 def keep_largest_class(dataset: Dataset) -> Dataset:
@@ -37,4 +38,11 @@ def keep_largest_class(dataset: Dataset) -> Dataset:
     pattern = dataset.matrix if dataset.counts is None else dataset.counts
     if pattern is None or pattern.ndim != 2:
         invalid("keep", "largest class", f"{dataset.name} has no transitions, so no classes")
-    return restrict(dataset, largest_class(pattern), "from or to a state outside the largest strongly connected class")
+    return _said(restrict(dataset, largest_class(pattern), "from or to a state outside the largest strongly connected class"))
+
+
+def _said(dataset: Dataset) -> Dataset:
+    """The sentence for captions with what is left: the sizes in it are those of the source."""
+    source = dataset.source.partition(" Used here: ")[0].rstrip(".")
+    left = f"{dataset.report.kept:,.0f} {dataset.report.unit} between {dataset.n_states} states"
+    return dataclasses.replace(dataset, source=f"{source}. Used here: {left}.")

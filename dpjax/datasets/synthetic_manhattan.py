@@ -48,7 +48,7 @@ def manhattan(*, n_trips: int = PUBLISHED_TRIPS, minimum: int = 12, seed: int = 
         name="Manhattan (synthetic)",
         labels=tuple(f"zone {i + 1:02d}" for i in range(n)),
         synthetic=True,
-        source=f"Synthetic taxi trips: {n_trips:,} draws of a gravity model on an invented map of {n} tiles.",
+        source=f"Synthetic taxi trips: {kept:,} of {n_trips:,} draws of a gravity model on an invented map of {n} tiles.",
         report=ReadReport(read=n_trips, kept=kept, dropped={reason: n_trips - kept}, unit="synthetic trips"),
         counts=counts,
         positions=positions,

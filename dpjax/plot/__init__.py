@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from dpjax.plot import maps, matrix, rows, style, trajectory, trajectory_samples, vector
 from dpjax.plot.maps import read_outlines
 from dpjax.plot.rows import describe as describe_rows
+from dpjax.plot.rows import has_rows
+from dpjax.plot.rows import table as row_table
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["describe_rows", "draw", "read_outlines"]
+__all__ = ["describe_rows", "draw", "has_rows", "read_outlines", "row_table"]
 
 
 def draw(results: xr.Dataset, directory: str | pathlib.Path, outlines: maps.Outlines | None = None) -> list[pathlib.Path]:

@@ -18,7 +18,7 @@ import matplotlib as mpl
 import xarray as xr
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (1, 1)))
@@ -55,8 +55,9 @@ def line(index: int) -> dict[str, Any]:
 
 def plain_ticks(axis: Axis) -> None:
     """Plain numbers, not powers of ten, on a logarithmic axis that spans a decade or two."""
-    for setter in (axis.set_major_formatter, axis.set_minor_formatter):
-        setter(LogFormatter(labelOnlyBase=False, minor_thresholds=(2, 0.5)))
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def data_of(results: xr.Dataset) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from dpjax._errors import require
+from dpjax._errors import invalid, require
 
 SAFETY = 1e-12
 # absolute error of a loss where log Beta or log Gamma functions do not cancel exactly: delta is taken at an epsilon lowered by it
@@ -35,9 +35,14 @@ def plain(x: Any) -> Any:
 
 
 def float64(x: Real, name: str) -> Numbers:
-    """`x` as a float64 array without NaN."""
-    array = np.asarray(x, dtype=np.float64)
-    require(not np.isnan(array).any(), name, x, "it must be a number")
+    """`x` as a float64 array without NaN; text, booleans, complex numbers and what overflows are refused."""
+    try:
+        given = np.asarray(x)
+        array = given.astype(np.float64) if given.dtype.kind in "iuf" or given.dtype.name == "bfloat16" else None
+    except (TypeError, ValueError, OverflowError):
+        array = None
+    if array is None or np.isnan(array).any():
+        invalid(name, x, "it must be a number")
     return array
 
 
@@ -52,6 +57,7 @@ def check_delta(delta: Real) -> Numbers:
     """delta as float64, strictly between 0 and 1."""
     array = float64(delta, "delta")
     require(bool(((array > 0) & (array < 1)).all()), "delta", delta, "it must lie strictly between 0 and 1")
+    require(bool((array >= np.finfo(np.float64).tiny).all()), "delta", delta, "it is too small for float64: take 2.3e-308 or more")
     return array
 
 

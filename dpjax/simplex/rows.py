@@ -74,6 +74,11 @@ class PublicRows:
         if observed:
             require(support == "observed", "support", support, 'it must be a boolean matrix or "observed"')
         mask = values > 0 if observed else np.asarray(support)
+        if not observed:
+            require(mask.shape == values.shape, "support", np.shape(mask), f"its shape must be that of the counts, {values.shape}")
+            outside = np.where(mask, 0.0, values).sum(axis=1) > 0
+            mend = "have records outside the declared support: they would swell N_i; leave them out of the counts, or declare them possible"
+            require(not outside.any(), "counts", some(outside), f"these rows {mend}")
         rule = isinstance(eta, str)
         if rule:
             require(eta == "smallest share", "eta", eta, 'it must be numbers or "smallest share"')

@@ -54,7 +54,7 @@ def expected_kl(C: np.ndarray | jax.Array | list | tuple, k: Real) -> Claim:
     shares = float64(C, "C")
     require(shares.ndim >= 1 and bool((shares >= 0).all()), "C", C, "it must hold shares, all at least 0, on its last axis")
     off = np.abs(shares.sum(axis=-1) - 1)
-    require(bool((off <= 1e-5).all()), "C", C, f"its shares must sum to one (off by {float(off.max()):g})")
+    require(bool((off <= 1e-5).all()), "C", C, f"its shares must sum to one (off by {float(np.max(off, initial=0.0)):g})")
     concentration = domain.check_positive(k, "k")
     batch = np.broadcast_shapes(shares.shape[:-1], concentration.shape)
     return plain(_theorem2(np.broadcast_to(shares, (*batch, shares.shape[-1])), np.broadcast_to(concentration, batch)))

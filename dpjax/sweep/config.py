@@ -100,7 +100,7 @@ class Config(_Table):
 def load(path: str | pathlib.Path, overrides: Iterable[str] = ()) -> Config:
     """The config in a TOML file, after `overrides` such as "sweep.samples=100"; ValueError for anything wrong in it."""
     try:
-        table = tomllib.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+        table = tomllib.loads(pathlib.Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ValueError(f"config is {str(path)!r}; it cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -57,7 +57,7 @@ def plan(
     """Check a sweep, every cell of it, against the workload and the output folder; ValueError for what cannot run."""
     directory = out if out is not None else config.output.dir
     if directory is None:
-        raise ValueError("output.dir is missing; name the folder of the results there, or with --out")
+        directory = pathlib.Path("results") / config.name
     grid = config.sweep.grid
     schema = describe(workload, grid)
     if workload.measures and config.sweep.samples < 2:

@@ -68,3 +68,8 @@ def test_what_is_no_square_matrix_of_counts_is_refused(write, refused, content, 
 
 def test_the_largest_count_is_read_whole(write):
     assert read_count_matrix(write("m.csv", "0,9223372036854775807\n0,0\n")).counts[0, 1] == 2**63 - 1
+
+
+def test_a_count_written_with_a_point_keeps_every_digit(write):
+    data = read_count_matrix(write("c.csv", "a,b\n9007199254740993.0,1\n1e3,2\n"))
+    assert data.counts.tolist() == [[9007199254740993, 1], [1000, 2]]

@@ -24,6 +24,7 @@ def _matrix(axis="k_factor"):
     x = np.array([1.0, 2.0, 3.0])
     n = 4
     cell = dict.fromkeys(("tv_mean", "tv_sem", "tv_bound", "theorem1_epsilon", "exact_epsilon", "at_delta"), (axis, 0.1 / x))
+    cell |= {"status": (axis, np.full(3, "done"))}
     cell |= {"tv_bound_printed": (axis, 2 / x), "samples": (axis, np.full(3, 100)), "n_withheld": (axis, np.zeros(3, int))}
     by_state = {
         "stationary": 0.25,
@@ -92,6 +93,19 @@ def test_the_rows_in_words():
     assert "| 1 | 4 rows | 100.0% | 0 rows |" in words
     assert "from epsilon 1 on" in words
     assert "by A-Theorem 1 from epsilon 2" in words
+    assert "Least epsilon of a row by exact accounting: 1 smallest, 1 median, 1 largest." in words
+    assert rows.table(_matrix()).splitlines()[1].startswith("z0,")
+
+
+def test_rows_are_read_off_the_first_cell_that_was_computed():
+    results = _matrix()
+    results["status"] = results["status"].astype(object)
+    results["status"][0] = "failed"
+    results["row_records"][0] = np.nan
+    assert rows.has_rows(results)
+    assert "4 rows, 200 records" in rows.describe(results)
+    results["status"][:] = "failed"
+    assert not rows.has_rows(results)
 
 
 def test_a_row_that_nothing_covers_is_named():
@@ -100,7 +114,8 @@ def test_a_row_that_nothing_covers_is_named():
     results["row_least_theorem1"][:, 2] = np.inf
     words = rows.describe(results)
     assert "cannot be made private" in words
-    assert "row z2" in words
+    assert "rows z2 have no adjacent database" in words
+    assert "1 rows at no epsilon" in words
 
 
 def test_a_map_in_degrees_is_stretched_and_a_tile_map_is_not():

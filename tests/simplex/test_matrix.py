@@ -174,3 +174,14 @@ def test_bad_rows():
         smallest_shares(COUNTS, COUNTS >= 0)
     with pytest.raises(ValueError, match="whole numbers"):
         PublicRows.from_counts(np.array([[0.5, 1.0]]), support="observed", eta=0.1)
+
+
+def test_records_outside_a_declared_support_are_refused_since_they_would_swell_the_totals():
+    counts = np.array([[8, 2, 2, 88]] * 4)
+    support = np.array([[True, True, True, False]] * 4)
+    with pytest.raises(ValueError, match="records outside the declared support"):
+        PublicRows.from_counts(counts, support=support, eta=0.16)
+    with pytest.raises(ValueError, match="its shape must be that of the counts"):
+        PublicRows.from_counts(counts, support=support[:, :3], eta=0.16)
+    rows = PublicRows.from_counts(np.where(support, counts, 0), support=support, eta=0.16)
+    assert rows.n_records.tolist() == [12, 12, 12, 12]

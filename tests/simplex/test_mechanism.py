@@ -139,3 +139,17 @@ def test_the_claim_is_attained_by_the_draws_themselves():
     assert low <= m.exact_delta(epsilon) <= high
     doubled_low, _ = attained(DirichletMechanism(k=30.0, eta=eta, n_records=records, n_categories=3))
     assert doubled_low > m.exact_delta(epsilon)
+
+
+def test_a_delta_below_the_smallest_normal_number_is_refused():
+    m = DirichletMechanism(k=20.6, eta=0.073, n_records=98, n_categories=5)
+    with pytest.raises(ValueError, match="too small for float64"):
+        m.exact_epsilon(1e-320)
+
+
+@pytest.mark.parametrize("value", [["a"], [True], [1 + 1j], [10**400]])
+def test_what_is_no_number_is_a_value_error(value):
+    from dpjax.simplex._rounding import float64
+
+    with pytest.raises(ValueError, match="k is"):
+        float64(value, "k")

@@ -91,6 +91,9 @@ def test_a_reducible_chain_is_refused_with_its_classes():
     counts = np.array([[5, 5, 0], [5, 5, 0], [0, 0, 9]])
     with pytest.raises(ValueError, match="class"):
         sweep.build("dirichlet-matrix", _data(counts), PAPER)
+    for transient in ([[3, 1, 0], [2, 2, 0], [1, 1, 1]], [[3, 1, 1], [0, 2, 2], [0, 2, 2]]):
+        with pytest.raises(ValueError, match="class"):
+            sweep.build("dirichlet-matrix", _data(np.array(transient)), PAPER)
     with pytest.raises(ValueError, match="b"):
         sweep.build("dirichlet-matrix", _data(np.array([[5, 5], [0, 0]])), PAPER)
 
@@ -126,3 +129,20 @@ def test_the_true_chain_is_that_of_the_counts():
     np.testing.assert_allclose(workload.truth[1], chain.stationary_distribution(), rtol=1e-14)
     sparse = dataclasses.replace(datasets.links(n_pages=40, n_clicks=5000))
     assert sweep.build("dirichlet-matrix", sparse, {**PAPER, "k_factor": 1.0}).counts.shape == (40, 40)
+
+
+def test_a_row_without_a_neighbour_is_refused_where_its_k_is_given():
+    with pytest.raises(ValueError, match=r"row b \(1 such rows\) has no adjacent database"):
+        sweep.build("dirichlet-matrix", _data(np.array([[40, 60], [1, 1]])), {**PAPER, "k_factor": 1.0}).check({})
+
+
+def test_a_matrix_of_constants_is_public(tmp_path):
+    results = _run(tmp_path, {**PAPER, "delta": 1e-6}, {"epsilon": [1.0]}, samples=4, data=_data(np.array([[0, 3], [2, 0]])))
+    assert float(results["exact_epsilon"][0]) == 0
+    assert float(results["tv_max"][0]) == 0
+
+
+def test_each_cell_shows_a_draw_of_its_own():
+    workload = sweep.build("dirichlet-matrix", _data(), {**PAPER, "eta": 0.2})
+    first, second = (workload.prepare({"k_factor": x}).exact["stationary_draw"] for x in (1.0, 1.0001))
+    assert np.abs(first - second).max() > 1e-3

@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import zlib
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -104,7 +105,7 @@ class MatrixWorkload:
     table: Mapping[str, Any]
 
     name = "dirichlet-matrix"
-    law_version = 1
+    law_version = 2
     axes = AXES
     measures = MEASURES
     exact = EXACT
@@ -134,7 +135,14 @@ class MatrixWorkload:
 
     def check(self, cell: Mapping[str, Scalar]) -> None:
         """The cell's table and its public rows; the calibration itself is left to `prepare`."""
-        self.rows(cell)
+        table, rows = self._table(cell), self.rows(cell)
+        lonely = ~(rows.constant | rows.has_adjacent_pair)
+        if table.k_factor is not None and lonely.any():
+            mend = (
+                f"row {self.labels[int(np.argmax(lonely))]} ({int(lonely.sum())} such rows) has no adjacent database with all shares >= eta, so"
+                " its guarantee would be empty: give minimum_count instead of eta, or a target epsilon and delta, which withholds such rows"
+            )
+            invalid("mechanism.eta", table.eta, mend)
 
     def rows(self, cell: Mapping[str, Scalar]) -> PublicRows:
         """What the cell declares public of each row."""
@@ -210,7 +218,7 @@ class MatrixWorkload:
             "exact_epsilon": mechanism.exact_epsilon(at_delta),
             "n_withheld": int(np.asarray(mechanism.withheld).sum()),
             "stationary": pi,
-            "stationary_draw": np.asarray(gth(_draw(jax.random.key(0), params, 0, 1))[0], dtype=np.float64),
+            "stationary_draw": np.asarray(gth(_draw(_key_of(cell), params, 0, 1))[0], dtype=np.float64),
             **self._bounds(mechanism),
             **_row_facts(mechanism, table.gamma, at_delta),
         }
@@ -246,6 +254,11 @@ def _target(table: Table) -> tuple[float, float]:
     if table.epsilon is None or table.delta is None:
         invalid("mechanism.delta", table.delta, "k is calibrated to epsilon together with delta: give both")
     return table.epsilon, table.delta
+
+
+def _key_of(cell: Mapping[str, Scalar]) -> jax.Array:
+    """The key of the one private matrix that a map shows: another for each cell, whatever the seed of the samples."""
+    return jax.random.key(zlib.crc32(repr(sorted(cell.items())).encode()))
 
 
 def _draw(key: jax.Array, params: Any, first: Any, n: int) -> Float[Array, "n states states"]:
@@ -290,5 +303,5 @@ def build(dataset: Any, mechanism: Mapping[str, Any]) -> MatrixWorkload:
         invalid("data", None if dataset is None else dataset.name, "dirichlet-matrix needs square counts of transitions")
     counts = dataset.counts if isinstance(dataset.counts, np.ndarray) else dataset.counts.toarray()
     workload = MatrixWorkload(counts=counts, labels=tuple(str(x) for x in dataset.labels), table=dict(mechanism))
-    _ = workload.truth
+    workload.chain.require_irreducible()
     return workload

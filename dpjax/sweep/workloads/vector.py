@@ -106,7 +106,9 @@ class VectorWorkload:
             table.eta,
             f"the smallest share is {smallest:.6g}: declare a floor not above it",
         )
-        self._mechanism(table)
+        mechanism = self._mechanism(table)
+        if table.delta is None:
+            _ = mechanism.epsilon  # says which assumption of A-Theorem 1 fails, and what would mend it
 
     def _table(self, cell: Mapping[str, Scalar]) -> Table:
         table = validated(Table, {**self.table, **cell}, "mechanism")
