@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import numbers
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -46,6 +47,7 @@ class Adjacency:
     symmetrisation: str = "average"
 
     def __post_init__(self) -> None:
+        require(isinstance(self.rho, numbers.Real) and not isinstance(self.rho, bool), "rho", self.rho, "give a number")
         require(bool(0 < self.rho < math.inf), "rho", self.rho, "give a positive, finite adjacency radius in nats")
         if self.symmetrisation not in ("average", "max"):
             invalid("symmetrisation", self.symmetrisation, _REFUSED.get(self.symmetrisation, "use 'average' or 'max'"))
@@ -74,7 +76,8 @@ class HammingAdjacency:
     b: int = 1
 
     def __post_init__(self) -> None:
-        require(bool(self.b >= 1), "b", self.b, "give the number of states that may differ, 1 or more")
+        whole = isinstance(self.b, numbers.Integral) and not isinstance(self.b, bool)
+        require(whole and bool(self.b >= 1), "b", self.b, "give the number of states that may differ, a whole number, 1 or more")
 
     def distance(self, w: Int[np.ndarray, " steps"], v: Int[np.ndarray, " steps"]) -> int:
         """The number of t >= 1 at which the two trajectories differ."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import numbers
 import operator
-from typing import Any, SupportsIndex
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -16,14 +17,34 @@ Trajectory = Any  # whole numbers, one-dimensional: a NumPy or JAX array, or a s
 Start = Any  # None, a state index, or n probabilities
 
 
-def require_epsilon(epsilon: float | int) -> None:
+def require_number(value: Any, argument: str) -> None:
+    """A real number: no text, boolean, complex number or array."""
+    real = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+    require(real, argument, value, "give a number")
+
+
+def require_epsilon(epsilon: Any) -> None:
     """epsilon: finite, zero or more."""
+    require_number(epsilon, "epsilon")
     require(bool(0 <= epsilon < math.inf), "epsilon", epsilon, "give a finite privacy parameter in nats, 0 or more")
 
 
-def state_index(graph: ChainGraph, s: SupportsIndex, argument: str = "s") -> int:
+def require_scale(scale: float, epsilon: Any) -> None:
+    """A coin scale must be finite: an overflow would make every coin 0."""
+    require(
+        bool(math.isfinite(scale)),
+        "epsilon",
+        epsilon,
+        f"the coin scale it gives is {scale}: take a smaller epsilon or a larger radius",
+    )
+
+
+def state_index(graph: ChainGraph, s: Any, argument: str = "s") -> int:
     """The index of a state, checked."""
-    index = operator.index(s)
+    try:
+        index = operator.index(s)
+    except TypeError:
+        invalid(argument, s, "give the index of a state, a whole number; chain.index(label) finds it")
     require(0 <= index < graph.n_states, argument, index, f"give the index of a state, 0 to {graph.n_states - 1}")
     return index
 

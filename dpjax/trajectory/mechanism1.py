@@ -24,7 +24,7 @@ from dpjax._errors import require
 from dpjax.chains import MarkovChain
 from dpjax.trajectory.adjacency import Adjacency, HammingAdjacency
 from dpjax.trajectory.graph import graph_of
-from dpjax.trajectory.inputs import require_epsilon
+from dpjax.trajectory.inputs import require_epsilon, require_scale
 from dpjax.trajectory.kernel import SELECTIONS
 from dpjax.trajectory.mechanism import OnlineMechanism
 
@@ -49,6 +49,8 @@ class TrajectoryMechanism(OnlineMechanism):
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
         Adjacency(rho=self.rho, symmetrisation=self.symmetrisation)
+        with np.errstate(over="ignore", divide="ignore"):
+            require_scale(float(np.float64(self.epsilon) / np.float64(2 * self.rho)), self.epsilon)
         require(self.selection in SELECTIONS, "selection", self.selection, f"use one of {', '.join(map(repr, SELECTIONS))}")
         require(bool(0 <= self.prior_weight < math.inf), "prior_weight", self.prior_weight, "give a finite weight, 0 or more")
         graph_of(self.chain)

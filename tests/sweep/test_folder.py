@@ -116,8 +116,7 @@ def test_foreign_folders_are_refused(tmp_path, small):
     (tmp_path / "edited" / "manifest.json").write_text('{"format": 1, "law": {}, "hash": "x"}')
     with pytest.raises(ValueError, match="it was edited"):
         planned(small, tmp_path / "edited")
-    with pytest.raises(ValueError, match=r"output\.dir is missing"):
-        planned(small, None)
+    assert planned(small, None).directory == pathlib.Path("results") / small.name
 
 
 def test_a_folder_begun_by_a_run_that_was_killed_at_once_is_taken(tmp_path, small):

@@ -108,3 +108,21 @@ def test_sparse_and_dense_chains_are_the_same_mechanism(chain4):
     sparse = MarkovChain.from_matrix(scipy.sparse.csr_array(chain4.matrix))
     one, other = (exact_law(TrajectoryMechanism(c, epsilon=1.0, rho=1.0), word, start=0) for c in (chain4, sparse))
     np.testing.assert_allclose(one.marginals, other.marginals, rtol=1e-14)
+
+
+@pytest.mark.parametrize(("epsilon", "rho"), [(1e308, 0.1), (1.0, 1e-320)])
+def test_a_coin_scale_that_overflows_is_refused(chain3, epsilon, rho):
+    with pytest.raises(ValueError, match="coin scale"):
+        TrajectoryMechanism(chain3, epsilon=epsilon, rho=rho)
+
+
+@pytest.mark.parametrize("b", [0, -1, True])
+def test_a_number_of_states_is_whole_and_positive(b):
+    with pytest.raises(ValueError, match="b is"):
+        HammingAdjacency(b=b)
+
+
+@pytest.mark.parametrize("start", ["a", 1.0])
+def test_a_start_that_is_no_index_is_named(chain3, start):
+    with pytest.raises(ValueError, match="start is"):
+        TrajectoryMechanism(chain3, epsilon=1.0, rho=1.0).privatize(jax.random.key(0), [0, 1], start=start)
