@@ -154,6 +154,7 @@ def _check_diagonal(diagonal: str) -> None:
 
 
 def checked_states(argument: str, states: Any, n: int) -> Int[np.ndarray, " targets"]:
+    """State indices as int64, at least one, each from 0 to n - 1; ValueError naming the argument otherwise."""
     given = np.asarray(states)
     whole = given.ndim == 1 and given.size > 0 and np.issubdtype(given.dtype, np.integer)
     require(whole, argument, states, "give a list of at least one state index")

@@ -81,6 +81,7 @@ def theorem1_reasons(rows: PublicRows, k: Numbers, gamma: Numbers) -> list[str]:
 
 
 def theorem1_values(rows: PublicRows, k: Numbers, gamma: Numbers, where: Numbers) -> tuple[Numbers, Numbers]:
+    """(epsilon, delta) of A-Theorem 1 for the rows `where`, whose assumptions the caller has checked."""
     if not where.any():
         return np.zeros(0), np.zeros(0)
     n = rows.n_categories[where]
