@@ -114,7 +114,7 @@ class JointChain:
     def _tables(self) -> Iterator[Float[np.ndarray, "targets edges"]]:
         size = max(1, _GROUP_ENTRIES // len(self.lengths))
         for first in range(0, self.n_states, size):
-            yield np.stack([self.mechanism.arriving_law(s) for s in range(first, min(first + size, self.n_states))])
+            yield np.stack(self.mechanism.arriving_laws(np.arange(first, min(first + size, self.n_states))))
 
     def _pattern(self, size: int) -> tuple[Any, Any]:
         if size not in self._patterns:

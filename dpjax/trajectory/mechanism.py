@@ -135,17 +135,18 @@ class OnlineMechanism(OnChain):
 
         def kernels() -> Iterator[Float[np.ndarray, " edges"]]:
             for k, (targets, position) in enumerate(stretches):
-                laws = held.get(k) or [self.arriving_law(int(s)) for s in targets]
+                laws = held.get(k) or self.arriving_laws(targets)
                 if len(stretches) == 1:
                     held[k] = laws
                 yield from (laws[at] for at in position)
 
         return Forward(initial_law(self.graph, start), kernels)
 
-    def arriving_law(self, s: int) -> Float[np.ndarray, " edges"]:
-        """pi(. | s, i) of every edge, on the host, in the order of the states that the edges arrive at."""
+    def arriving_laws(self, targets: Int[np.ndarray, " targets"]) -> list[Float[np.ndarray, " edges"]]:
+        """pi(. | s, i) of every edge for each target s, on the host, in the order of the states that the edges arrive at."""
         with jax.enable_x64(True):
-            return np.asarray(self.law_table(s))[self.graph.arrivals.slots]
+            tables = [self.law_table(int(s)) for s in targets]  # all are under way before the first is waited for
+        return [np.asarray(table)[self.graph.arrivals.slots] for table in tables]
 
     def law_table(self, s: int) -> Float[Array, " slots"]:
         """pi(. | s, i) of every row i, in the slots of the packed neighbours; call it under float64."""
