@@ -7,7 +7,7 @@ neighbours    a chain's edges packed by degree; graph: they and the distances fo
 kernel        the law of the next private state; uniforms: what a transition is drawn from; online, batch: one run, many runs
 exact         the exact law of the private trajectory of a given sensitive one, for every mechanism; evolution: its recursions
 losses        the exact privacy loss of a step; loss_tiles: of all pairs of states, resumable
-calibration   scales matched by the exact loss; report: what (epsilon, rho) protects
+calibration   scales matched by the exact loss; adjacency_loss: what adjacent trajectories lose; report: what (epsilon, rho) protects
 joint_chain   the operator of (s, s') for a random sensitive trajectory; joint: its exact law; stationary: in the long run
 drift         drift towards the sensitive state; sufficient_drift: its sufficient condition; neighbourhoods: one-step ranges
 joint_mixing  how fast the joint chain forgets its start
@@ -18,6 +18,7 @@ measures      errors, entropy and agreement of private trajectories
 """
 
 from dpjax.trajectory.adjacency import Adjacency, HammingAdjacency
+from dpjax.trajectory.adjacency_loss import adjacency_epsilon
 from dpjax.trajectory.bound import Bound
 from dpjax.trajectory.calibration import exact_scale, match_substitution
 from dpjax.trajectory.concentration import (
@@ -78,6 +79,7 @@ __all__ = [
     "TailReport",
     "TrajectoryMechanism",
     "TrajectoryState",
+    "adjacency_epsilon",
     "agreement",
     "certificate",
     "drift_bound",

@@ -9,6 +9,7 @@ import pytest
 from dpjax.trajectory import (
     ChenMechanism,
     TrajectoryMechanism,
+    adjacency_epsilon,
     exact_scale,
     kappa,
     match_substitution,
@@ -137,3 +138,38 @@ def test_the_loss_of_two_trajectories_is_the_largest_over_all_outputs(random_cha
     assert looser > 0
     with pytest.raises(ValueError, match="v is"):
         trajectory_loss(m, [0, 1], [0, 1, 2])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_adjacent_trajectories_lose_is_the_best_filling_of_rho(random_chain, oracle, seed):
+    """Against every multiset of pairs, and above the exact loss of every pair of adjacent words of three transitions."""
+    chain, symmetrisation = random_chain(960 + seed, 3), ("average", "max")[seed % 2]
+    G = oracle.distances(chain.matrix)
+    d = (G + G.T) / 2 if seed % 2 == 0 else np.maximum(G, G.T)
+    rho = float(d.max() * (0.9, 1.3, 2.1)[seed % 3])
+    m = TrajectoryMechanism(chain, epsilon=1.5, rho=rho, symmetrisation=symmetrisation)
+    ell = pairwise_losses(m)
+    pairs = [(d[s, v], ell[s, v]) for s in range(3) for v in range(3) if s != v]
+
+    def filled(left, first):
+        return max([0.0, *(e + filled(left - c, k) for k, (c, e) in enumerate(pairs) if k >= first and c <= left + 1e-12)])
+
+    found = adjacency_epsilon(m)
+    assert found == pytest.approx(filled(rho, 0), rel=1e-10)
+    assert found <= rho * kappa(m, d) * (1 + 1e-11)
+    assert found <= 1.5 * (1 + 1e-11)
+    laws = oracle.step_laws(chain.matrix, G, m.scale)
+    words = np.array(list(itertools.product(range(3), repeat=3)))
+    logs = np.stack([oracle.output_law(laws, (0, *w), np.full(3, 1 / 3)).reshape(-1) for w in words])
+    logs = np.log(logs[:, logs[0] > 0])
+    near = d[words[:, None], words[None, :]].sum(axis=2) <= rho
+    assert (
+        max((a - b).max() for a, row in zip(logs, near, strict=True) for b, n in zip(logs, row, strict=True) if n) <= found + 1e-11
+    )
+
+
+def test_a_vacuous_radius_loses_nothing_and_a_vast_one_is_refused(chain3):
+    assert adjacency_epsilon(TrajectoryMechanism(chain3, epsilon=1.0, rho=1.0)) == 0.0
+    assert 0 < adjacency_epsilon(TrajectoryMechanism(chain3, epsilon=1.0, rho=3.0)) < 1
+    with pytest.raises(ValueError, match="rho is 1000000"):
+        adjacency_epsilon(TrajectoryMechanism(chain3, epsilon=1.0, rho=1_000_000))
