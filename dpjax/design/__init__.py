@@ -5,24 +5,31 @@
 """
 
 from dpjax.design.certificate import Certificate, certify
+from dpjax.design.expected_errors import Walk, expected_errors, walk_of
 from dpjax.design.losses import divergence, folded_normal_mean, squared_error, total_variation
 from dpjax.design.matrix_design import MatrixDesign
 from dpjax.design.matrix_search import design_matrix
 from dpjax.design.paper_rule import paper_rule
+from dpjax.design.schedule import EpsilonSchedule, epsilon_schedule
 from dpjax.design.stationary_law import StationaryLaw, error_bars, stationary_law, stationary_moments
 
 __all__ = [
     "Certificate",
+    "EpsilonSchedule",
     "MatrixDesign",
     "StationaryLaw",
+    "Walk",
     "certify",
     "design_matrix",
     "divergence",
+    "epsilon_schedule",
     "error_bars",
+    "expected_errors",
     "folded_normal_mean",
     "paper_rule",
     "squared_error",
     "stationary_law",
     "stationary_moments",
     "total_variation",
+    "walk_of",
 ]
