@@ -18,12 +18,16 @@ from matplotlib.figure import Figure
 from dpjax import datasets
 from dpjax.chains import gth
 from dpjax.datasets.preparation import keep_largest_class
-from dpjax.design import MatrixDesign, design_matrix, paper_rule, stationary_law, total_variation
-from dpjax.design.matrix_design import evaluate
+from dpjax.design import MatrixDesign, design_matrix, evaluate, paper_rule, stationary_law, total_variation
 from dpjax.plot import style
 from dpjax.simplex import MatrixMechanism, PublicRows
 
-RULES = ("the paper's rule, k = c k_min", "every row at its largest k", "design, on the public stand-in", "design, on the counts (not private)")
+RULES = (
+    "the paper's rule, k = c k_min",
+    "every row at its largest k",
+    "design, on the public stand-in",
+    "design, on the counts (not private)",
+)
 TARGETS = {"manhattan": ((1.0, 1e-6), (2.0, 1e-6), (3.73, 3e-6)), "green taxis": ((2.0, 1e-6), (8.0, 1e-6), (14.0, 1e-6))}
 SAMPLES = {"manhattan": 1000, "green taxis": 300}
 _BLOCK = 100  # private matrices held at once
@@ -70,9 +74,7 @@ def compare(name: str, counts: np.ndarray, stand_in: np.ndarray) -> list[Measure
     return found
 
 
-def mechanisms(
-    counts: np.ndarray, stand_in: np.ndarray, epsilon: float, delta: float
-) -> list[tuple[MatrixMechanism, np.ndarray]]:
+def mechanisms(counts: np.ndarray, stand_in: np.ndarray, epsilon: float, delta: float) -> list[tuple[MatrixMechanism, np.ndarray]]:
     """Each rule's mechanism, and the shares it is applied to."""
     support, totals = counts > 0, counts.sum(axis=1)
     rows = PublicRows.from_counts(counts, support="observed", eta="smallest share")
@@ -119,7 +121,7 @@ def _measure(
         rule=rule,
         mean=float(values.mean()),
         error=float(values.std(ddof=1) / math.sqrt(samples)),
-        predicted=evaluate(total_variation, law, truth),
+        predicted=float(evaluate(total_variation, law, truth)),
         withheld=int(np.sum(mechanism.withheld)),
         samples=samples,
     )
@@ -171,4 +173,3 @@ def draw(found: list[Measured], sources: list[str]) -> Figure:
 
 def _dense(counts: object) -> np.ndarray:
     return np.asarray(counts.toarray() if hasattr(counts, "toarray") else counts)
-

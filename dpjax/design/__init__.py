@@ -6,7 +6,7 @@
 
 from dpjax.design.certificate import Certificate, certify
 from dpjax.design.expected_errors import Walk, expected_errors, walk_of
-from dpjax.design.losses import divergence, folded_normal_mean, squared_error, total_variation
+from dpjax.design.losses import divergence, evaluate, folded_normal_mean, squared_error, total_variation
 from dpjax.design.matrix_design import MatrixDesign
 from dpjax.design.matrix_search import design_matrix
 from dpjax.design.paper_rule import paper_rule
@@ -24,6 +24,7 @@ __all__ = [
     "divergence",
     "epsilon_schedule",
     "error_bars",
+    "evaluate",
     "expected_errors",
     "folded_normal_mean",
     "paper_rule",

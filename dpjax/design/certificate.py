@@ -52,5 +52,9 @@ def certify(
         mend = f"the mechanism has delta {found:.6g} at epsilon {float(epsilon):g} by exact accounting: it does not meet the target"
         invalid("(epsilon, delta)", (float(epsilon), float(delta)), mend)
     return Certificate(
-        epsilon=float(epsilon), delta=float(delta), exact_delta=found, adjacency=adjacency, statements=(_COVERED[adjacency], *statements)
+        epsilon=float(epsilon),
+        delta=float(delta),
+        exact_delta=found,
+        adjacency=adjacency,
+        statements=(_COVERED[adjacency], *statements),
     )

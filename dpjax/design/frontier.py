@@ -60,7 +60,7 @@ def log_largest_scale(table: Frontier, m: Float[Array, "*shape"]) -> Float[Array
     last = table.log_scale.shape[0] - 1
     inside = jnp.clip(x, 0.0, float(last))
     at = jnp.clip(jnp.floor(jax.lax.stop_gradient(inside)).astype(jnp.int32), 0, last - 1)
-    u = inside - at
+    u = inside - at.astype(inside.dtype)
     y0, y1 = (jnp.asarray(table.log_scale)[at + i] for i in (0, 1))
     d0, d1 = (jnp.asarray(table.slope)[at + i] * table.step for i in (0, 1))
     cubic = y0 + u * (d0 + u * (3 * (y1 - y0) - 2 * d0 - d1 + u * (d0 + d1 - 2 * (y1 - y0))))

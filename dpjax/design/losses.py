@@ -11,23 +11,26 @@ A loss of one's own is a function (law, pi) -> scalar of the `StationaryLaw` and
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import erf
 from jaxtyping import Array, Float
 
 from dpjax._errors import require
-from dpjax.design.stationary_law import StationaryLaw
+from dpjax.design.stationary_law import Numbers, StationaryLaw
 
 Loss = Callable[[StationaryLaw, Float[Array, " n"]], Float[Array, ""]]
+Weighted = Callable[[StationaryLaw, Float[Array, " n"], Any], Float[Array, ""]]
 Named = Literal["tv", "l2", "kl"]
 
 
-def folded_normal_mean(mean: Float[Array, "*shape"], variance: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+def folded_normal_mean(mean: Numbers, variance: Numbers) -> Float[Array, "*shape"]:
     """E|X| for X normal, elementwise; |mean| where the variance is 0. Pure and smooth where the variance is positive."""
     some = variance > 0
     s = jnp.sqrt(jnp.where(some, variance, 1.0))
@@ -56,18 +59,35 @@ def divergence(
     return 0.5 * squared_error(law, pi, weights / pi)
 
 
-_NAMED = {"tv": total_variation, "l2": squared_error, "kl": divergence}
+_NAMED: dict[str, Weighted] = {"tv": total_variation, "l2": squared_error, "kl": divergence}
 
 
-def resolve(loss: Named | Loss, weights: np.ndarray | None, n: int) -> Loss:
-    """The loss as a function (law, pi) -> scalar; ValueError for an unknown name or weights that do not fit."""
+def resolve(loss: Named | Loss, weights: np.ndarray | None, n: int) -> tuple[Weighted, Float[np.ndarray, " n"]]:
+    """The loss as a function (law, pi, weights) -> scalar, one object for each loss, and the weights; ValueError where they do not fit."""
     if callable(loss):
         require(weights is None, "weights", weights, "a loss of your own weighs by itself; weights go with a named one")
-        return loss
+        return _unweighted(loss), np.ones(n)
     require(loss in _NAMED, "loss", loss, f"use one of {', '.join(map(repr, _NAMED))}, or a function (law, pi) -> scalar")
-    if weights is None:
-        return _NAMED[loss]
-    given = np.asarray(weights, dtype=np.float64)
+    given = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
     require(given.shape == (n,), "weights", weights, f"give one weight for each of the {n} states")
     require(bool((np.isfinite(given) & (given >= 0)).all() and given.any()), "weights", weights, "finite, at least 0, not all 0")
-    return lambda law, pi: _NAMED[loss](law, pi, given)
+    return _NAMED[loss], given
+
+
+@functools.lru_cache(maxsize=16)
+def _unweighted(loss: Loss) -> Weighted:
+    return lambda law, pi, weights: loss(law, pi)
+
+
+def evaluate(
+    loss: Callable[..., Array], law: StationaryLaw, pi: Float[np.ndarray, " n"], weights: Float[np.ndarray, " n"] | float = 1.0
+) -> np.float64:
+    """A loss (law, pi, weights) -> scalar of NumPy float64 arrays, as a NumPy float64.
+
+    >>> from dpjax.design import stationary_law, total_variation
+    >>> law = stationary_law(np.array([[0.9, 0.1], [0.3, 0.7]]), 1000.0)
+    >>> round(float(evaluate(total_variation, law, law.stationary)), 5)
+    0.01011
+    """
+    with jax.enable_x64(True):
+        return np.float64(loss(StationaryLaw(*(jnp.asarray(x) for x in law)), jnp.asarray(pi), weights))

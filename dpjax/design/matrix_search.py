@@ -14,7 +14,8 @@ get their scales from the exact accountant, not from the table.
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple
+import functools
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -24,14 +25,13 @@ from dpjax._errors import invalid, require
 from dpjax.chains import MarkovChain
 from dpjax.design.certificate import Adjacency
 from dpjax.design.frontier import Frontier, frontier, log_largest_scale
-from dpjax.design.losses import Loss, Named, resolve
-from dpjax.design.matrix_design import MatrixDesign, evaluate
+from dpjax.design.losses import Loss, Named, Weighted, evaluate, resolve
+from dpjax.design.matrix_design import MatrixDesign, smoothed_rows
 from dpjax.design.optimise import Minimum, Objective, Progress, minimise
 from dpjax.design.stationary_law import stationary_moments
-from dpjax.simplex import MatrixMechanism, PseudocountMechanism, PublicRows
+from dpjax.simplex import MatrixMechanism, PseudocountMechanism
 
 Real = np.ndarray | float | int | list
-_ROUNDING = 1e-13  # so that s (N + n alpha) is no larger than the k that was verified
 _ABOVE = 1e-3  # the least cell that is tried, over the infimum that can meet the target
 _SIZES = (-6.0, -1.0, 0.0, 1.0, 2.0)  # starts: log of the extra pseudo-count over the least cell
 
@@ -83,12 +83,13 @@ def design_matrix(
         _require_neighbours(facts)
     table = frontier(float(epsilon), float(delta))
     least = np.where(facts.constant, 0.0, np.maximum(float(table.least) * (1 + _ABOVE) - facts.minimum_count, 0.0))
-    chosen = resolve(loss, weights, len(facts.pi))
-    objective = _objective(facts, table, least, chosen)
-    shared = adjacency == "any"
-    found = minimise(objective, _starts(facts, table, shared, random_starts, seed), steps=steps, progress=progress)
+    chosen, weighing = resolve(loss, weights, len(facts.pi))
+    cell = np.where(facts.constant, 2.0 * table.least, facts.minimum_count + least)
+    support = facts.support.astype(np.float64)
+    search = _Search(table, facts.constant, support, facts.n_records, least, cell, facts.P, facts.pi, weighing)
+    starts = _starts(facts, table, adjacency == "any", random_starts, seed)
+    found = minimise(_objective(chosen), search, starts, steps=steps, progress=progress)
     alpha = _pseudocounts(found, facts, least)
-    scale = _scales(facts, alpha, float(epsilon), float(delta), adjacency)
     design = MatrixDesign(
         adjacency=adjacency,
         epsilon=float(epsilon),
@@ -97,27 +98,39 @@ def design_matrix(
         support=facts.support,
         minimum_count=facts.minimum_count,
         pseudocount=alpha,
-        scale=scale,
+        mechanism=_mechanism(facts, alpha, float(epsilon), float(delta), adjacency),
         loss=found.loss,
         trace=found.trace,
         settled=found.settled,
     )
-    return dataclasses.replace(design, loss=evaluate(chosen, design.predict(facts.P), facts.pi))
+    return dataclasses.replace(design, loss=evaluate(chosen, design.predict(facts.P), facts.pi, weighing))
 
 
-def _objective(facts: _Facts, table: Frontier, least: np.ndarray, loss: Loss) -> Objective:
-    """theta -> loss; theta has one entry, for all rows, or one for each."""
-    n, constant = facts.support.sum(axis=1), facts.constant
-    weight = facts.support.astype(np.float64)
-    cell = np.where(constant, 2.0 * table.least, facts.minimum_count + least)
+class _Search(NamedTuple):
+    """What the objective reads, all of it traced; `cell` is the least cell without what theta adds."""
 
-    def objective(theta: Float[Array, " parameters"]) -> Float[Array, ""]:
-        more = jnp.where(constant, 0.0, jnp.broadcast_to(jnp.exp(theta), n.shape))
-        alpha = least + more
-        records = facts.n_records + n * alpha
-        Q = (facts.n_records[:, None] * facts.P + alpha[:, None] * weight) / records[:, None]
-        k = jnp.where(constant, jnp.inf, jnp.exp(log_largest_scale(table, cell + more)) * records)
-        return loss(stationary_moments(Q, k), jnp.asarray(facts.pi))
+    table: Frontier
+    constant: Any
+    support: Any
+    n_records: Any
+    least: Any
+    cell: Any
+    P: Any
+    pi: Any
+    weights: Any
+
+
+@functools.lru_cache(maxsize=16)
+def _objective(loss: Weighted) -> Objective:
+    """(theta, what it depends on) -> loss; theta has one entry, for all rows, or one for each."""
+
+    def objective(theta: Float[Array, " parameters"], x: _Search) -> Float[Array, ""]:
+        more = jnp.where(x.constant, 0.0, jnp.broadcast_to(jnp.exp(theta), x.n_records.shape))
+        alpha = x.least + more
+        records = x.n_records + x.support.sum(axis=1) * alpha
+        Q = (x.n_records[:, None] * x.P + alpha[:, None] * x.support) / records[:, None]
+        k = jnp.where(x.constant, jnp.inf, jnp.exp(log_largest_scale(x.table, x.cell + more)) * records)
+        return loss(stationary_moments(Q, k), x.pi, x.weights)
 
     return objective
 
@@ -132,17 +145,14 @@ def _pseudocounts(found: Minimum, facts: _Facts, least: np.ndarray) -> np.ndarra
     return np.where(facts.constant, 0.0, least + np.exp(np.broadcast_to(found.point, least.shape)))
 
 
-def _scales(facts: _Facts, alpha: np.ndarray, epsilon: float, delta: float, adjacency: Adjacency) -> np.ndarray:
-    """The largest scale of each row at its pseudo-count, by the exact accountant; 1 in constant rows, where it is not used."""
-    drawn = ~facts.constant
+def _mechanism(
+    facts: _Facts, alpha: np.ndarray, epsilon: float, delta: float, adjacency: Adjacency
+) -> MatrixMechanism | PseudocountMechanism:
+    """Every row at its largest concentration (or all rows at their largest scale) at these pseudo-counts, by the exact accountant."""
     if adjacency == "any":
-        one = PseudocountMechanism.calibrate(epsilon=epsilon, delta=delta, pseudocount=float(alpha[drawn][0])).scale
-        return np.where(drawn, float(one), 1.0)
-    records = facts.n_records + facts.support.sum(axis=1) * alpha
-    eta = np.where(drawn, (facts.minimum_count + alpha) / records, 0.5)
-    rows = PublicRows(n_records=records, support=facts.support, eta=eta)
-    k = np.asarray(MatrixMechanism.calibrate(rows=rows, epsilon=epsilon, delta=delta).k)
-    return np.where(drawn, k / records * (1 - _ROUNDING), 1.0)
+        return PseudocountMechanism.calibrate(epsilon=epsilon, delta=delta, pseudocount=float(alpha[~facts.constant][0]))
+    rows = smoothed_rows(facts.n_records, facts.support, facts.minimum_count, alpha)
+    return MatrixMechanism.calibrate(rows=rows, epsilon=epsilon, delta=delta)
 
 
 def _checked(n_records: Real, support: np.ndarray, minimum_count: Real, public_model: np.ndarray) -> _Facts:
@@ -159,7 +169,9 @@ def _checked(n_records: Real, support: np.ndarray, minimum_count: Real, public_m
     P = np.asarray(chain.matrix)
     require(P.shape == mask.shape, "public_model", P.shape, f"its shape must be that of the support, {mask.shape}")
     outside = np.flatnonzero(np.where(mask, 0.0, P).any(axis=1)).tolist()
-    require(not outside, "public_model", outside, "these rows have transitions outside the support: leave them out, or declare them")
+    require(
+        not outside, "public_model", outside, "these rows have transitions outside the support: leave them out, or declare them"
+    )
     chain.require_irreducible()
     return _Facts(totals, mask, np.where(n == 1, 0.0, least), P, np.asarray(chain.stationary_distribution()))
 

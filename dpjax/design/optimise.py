@@ -2,7 +2,8 @@
 
 Nothing here is convex and nothing needs to be: the best point seen from any start is returned, starts included, so the result is never
 worse than the best start; and the whole trace comes back, so that whether it settled can be seen. Losses are divided by the size of the
-first one, since Adam's steps should not depend on their unit. Deterministic.
+first one, since Adam's steps should not depend on their unit. Deterministic. What an objective depends on is passed as `arguments`, traced:
+one function object and one set of shapes compile once.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from jaxtyping import Array, Float
 from dpjax._errors import require
 
 Progress = Callable[[str], None]
-Objective = Callable[[Float[Array, " parameters"]], Float[Array, ""]]
+Objective = Callable[[Float[Array, " parameters"], Any], Float[Array, ""]]
 _ROUND = 25  # steps between two looks from the host
 
 
@@ -41,6 +42,7 @@ class Minimum(NamedTuple):
 
 def minimise(
     objective: Objective,
+    arguments: Any,
     starts: Sequence[Float[np.ndarray, " parameters"]],
     *,
     steps: int = 200,
@@ -49,15 +51,14 @@ def minimise(
 ) -> Minimum:
     """The best point met from `starts` in `steps` of Adam each; `progress` is called with a line of text every 25 steps.
 
-    objective: traced under float64. ValueError where it is not finite at any start.
+    objective: (point, arguments) -> loss, traced under float64; arguments: a pytree of numbers and arrays. ValueError where the loss is not
+    finite at any start.
     """
     require(steps >= 1, "steps", steps, "take one step or more")
     require(len(starts) >= 1, "starts", starts, "give one start or more")
     with jax.enable_x64(True):
-        optimiser = optax.adam(optax.cosine_decay_schedule(rate, steps), eps=1e-12)
-        advance = jax.jit(functools.partial(_advance, objective, optimiser))
         names = [f"start {i + 1} of {len(starts)}" for i in range(len(starts))]
-        runs = [_run(advance, optimiser, x, steps, name, progress) for x, name in zip(starts, names, strict=True)]
+        runs = [_run(objective, arguments, x, steps, rate, name, progress) for x, name in zip(starts, names, strict=True)]
     trace = np.stack([run[2] for run in runs])
     best = int(np.argmin([run[1] for run in runs]))
     require(bool(np.isfinite(runs[best][1])), "loss", trace[:, 0].tolist(), "it is not finite at any start")
@@ -73,34 +74,41 @@ class _State(NamedTuple):
 
 
 def _run(
-    advance: Callable[..., Any],
-    optimiser: optax.GradientTransformation,
+    objective: Objective,
+    arguments: Any,
     start: Float[np.ndarray, " parameters"],
     steps: int,
+    rate: float,
     name: str,
     progress: Progress | None,
 ) -> tuple[np.ndarray, float, np.ndarray]:
     """(best point, its loss, trace)."""
     x = jnp.asarray(start, dtype=np.float64)
-    state = _State(x, optimiser.init(x), x, jnp.asarray(np.inf, dtype=np.float64), jnp.zeros((), dtype=np.float64))
+    state = _State(x, _adam(rate, steps).init(x), x, jnp.asarray(np.inf, dtype=np.float64), jnp.zeros((), dtype=np.float64))
     losses: list[np.ndarray] = []
     for done in range(0, steps, _ROUND):
         now = min(_ROUND, steps - done)
-        state, found = advance(state, jnp.asarray(now, dtype=np.int32))
+        state, found = _advance(objective, steps, rate, arguments, state, jnp.asarray(now, dtype=np.int32))
         losses.append(np.asarray(found)[:now])
         if progress is not None:
             progress(f"{name}, step {done + now} of {steps}: loss {float(state.least):.6g}")
     return np.asarray(state.best), float(state.least), np.nan_to_num(np.concatenate(losses), nan=np.inf)
 
 
+def _adam(rate: float, steps: int) -> optax.GradientTransformation:
+    return optax.adam(optax.cosine_decay_schedule(rate, steps), eps=1e-12)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def _advance(
-    objective: Objective, optimiser: optax.GradientTransformation, state: _State, n: Array
+    objective: Objective, steps: int, rate: float, arguments: Any, state: _State, n: Array
 ) -> tuple[_State, Float[Array, " round"]]:
     """n steps, at most a round; the losses met."""
+    optimiser = _adam(rate, steps)
 
     def one(i: Array, carry: tuple[_State, Float[Array, " round"]]) -> tuple[_State, Float[Array, " round"]]:
         now, losses = carry
-        loss, slope = jax.value_and_grad(objective)(now.point)
+        loss, slope = jax.value_and_grad(objective)(now.point, arguments)
         unit = jnp.where(now.unit > 0, now.unit, jnp.where(loss == 0, 1.0, jnp.abs(loss)))
         better = loss < now.least
         update, adam = optimiser.update(slope / unit, now.adam, now.point)

@@ -14,10 +14,12 @@ from dpjax.simplex import MatrixMechanism, PublicRows
 def paper_rule(*, rows: PublicRows, epsilon: float | int, delta: float) -> tuple[MatrixMechanism, float]:
     """(the mechanism k_i = c k_min,i with the largest c that meets the joint target by exact accounting, c).
 
-    Rows that no k can bring to the target are withheld, as in `MatrixMechanism.calibrate(..., unreachable="withhold")`.
+    c is 0 where no row can meet it. Rows that no k can bring to the target are withheld, as in `MatrixMechanism.calibrate` with
+    unreachable="withhold".
     """
     best = MatrixMechanism.calibrate(rows=rows, epsilon=epsilon, delta=delta, unreachable="withhold")
     drawn = ~(rows.constant | np.asarray(best.withheld))
-    factor = float(np.min((np.asarray(best.k) / np.where(drawn, rows.k_min, 1.0))[drawn], initial=np.inf)) * (1 - 1e-14)
+    factors = (np.asarray(best.k) / np.where(drawn, rows.k_min, 1.0))[drawn]
+    factor = float(factors.min()) * (1 - 1e-14) if drawn.any() else 0.0
     k = np.where(drawn, factor * rows.k_min, 1.0)
     return MatrixMechanism(rows=rows, k=k, withheld=best.withheld), factor

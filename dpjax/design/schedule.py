@@ -18,6 +18,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +28,7 @@ from jaxtyping import Array, Float, Int, Key
 from dpjax._errors import require
 from dpjax.chains import MarkovChain
 from dpjax.design.expected_errors import expected_errors, walk_of
-from dpjax.design.optimise import Progress, minimise
+from dpjax.design.optimise import Objective, Progress, minimise
 from dpjax.trajectory import TrajectoryMechanism, substitution_epsilon
 from dpjax.trajectory.inputs import trajectory_indices
 from dpjax.trajectory.joint import joint_start
@@ -113,22 +114,19 @@ def epsilon_schedule(
     require(n_steps >= 1, "n_steps", n_steps, "give the number of transitions, 1 or more")
     require(1 <= b <= n_steps, "changed_states", changed_states, f"between 1 and the {n_steps} transitions")
     require(bool(0 < total < np.inf), "total", total, "give a positive, finite epsilon (nats)")
-    chosen = _loss(weights, loss, n_steps)
+    chosen, given = _loss(weights, loss, n_steps)
     unit = TrajectoryMechanism.under_hamming(chain, epsilon=1.0)
     walk, share = walk_of(unit, joint_start(unit.graph, start, None)), float(total) * (1 - 4 * _ROUNDING)
 
-    def epsilons(theta: Float[Array, " steps"]) -> Float[Array, " steps"]:
-        size = jnp.exp(theta - theta.max())
-        return share * size / jnp.sort(size)[-b:].sum()
-
-    def objective(theta: Float[Array, " steps"]) -> Float[Array, ""]:
-        return chosen(expected_errors(walk, epsilons(theta) * unit.scale))
-
+    arguments = walk, share, float(unit.scale), given
     slope = np.linspace(-1.0, 1.0, n_steps)
     starts = [np.zeros(n_steps), slope, -slope, np.random.default_rng(seed).standard_normal(n_steps)]
-    found = minimise(objective, starts[:1] if b == 1 or n_steps == 1 else starts, steps=1 if b == 1 else steps, progress=progress)
+    alone = b == 1 or n_steps == 1
+    found = minimise(
+        _objective(chosen, b), arguments, starts[:1] if alone else starts, steps=1 if alone else steps, progress=progress
+    )
     with jax.enable_x64(True):
-        values = np.asarray(epsilons(jnp.asarray(found.point)))
+        values = np.asarray(_epsilons(jnp.asarray(found.point), share, b))
     return EpsilonSchedule(
         chain=chain,
         total=float(total),
@@ -137,7 +135,7 @@ def epsilon_schedule(
         loss=found.loss,
         constant_loss=float(found.trace[0, 0]),
         trace=found.trace,
-        settled=found.settled if b > 1 else True,
+        settled=alone or found.settled,
     )
 
 
@@ -146,12 +144,38 @@ def largest_sum(values: list[float], b: int) -> float:
     return float(np.sort(values)[-b:].sum())
 
 
-def _loss(weights: np.ndarray | list[float] | None, loss: ErrorLoss | None, n_steps: int) -> ErrorLoss:
+def _epsilons(theta: Float[Array, " steps"], share: Any, b: int) -> Float[Array, " steps"]:
+    """Step epsilons whose b largest add to `share`."""
+    size = jnp.exp(theta - theta.max())
+    return share * size / jnp.sort(size)[-b:].sum()
+
+
+@functools.lru_cache(maxsize=16)
+def _objective(loss: Callable[..., Array], b: int) -> Objective:
+    def objective(theta: Float[Array, " steps"], arguments: Any) -> Float[Array, ""]:
+        walk, share, scale, weights = arguments
+        return loss(expected_errors(walk, _epsilons(theta, share, b) * scale), weights)
+
+    return objective
+
+
+def _weighted(errors: Float[Array, " steps"], weights: Float[Array, " steps"]) -> Float[Array, ""]:
+    return (weights * errors).sum()
+
+
+@functools.lru_cache(maxsize=16)
+def _unweighted(loss: ErrorLoss) -> Callable[..., Array]:
+    return lambda errors, weights: loss(errors)
+
+
+def _loss(
+    weights: np.ndarray | list[float] | None, loss: ErrorLoss | None, n_steps: int
+) -> tuple[Callable[..., Array], Float[np.ndarray, " steps"]]:
+    """(function of errors and weights, weights)."""
     if loss is not None:
         require(weights is None, "weights", weights, "a loss of your own weighs by itself: give one of the two")
-        return loss
+        return _unweighted(loss), np.ones(n_steps)
     given = np.full(n_steps, 1 / n_steps) if weights is None else np.asarray(weights, dtype=np.float64)
     require(given.shape == (n_steps,), "weights", weights, f"give one weight for each of the {n_steps} transitions")
     require(bool((np.isfinite(given) & (given >= 0)).all() and given.any()), "weights", weights, "finite, at least 0, not all 0")
-    return lambda errors: (given * errors).sum()
-
+    return _weighted, given

@@ -80,7 +80,7 @@ def stationary_law(P: Float[Array, "n n"] | np.ndarray, k: Float[Array, " n"] | 
 
     >>> law = stationary_law(np.array([[0.9, 0.1], [0.3, 0.7]]), 1000.0)
     >>> law.stationary.round(3).tolist(), law.standard_error.round(4).tolist()
-    ([0.75, 0.25], [0.0127, 0.0127])
+    ([0.75, 0.25], [0.02, 0.02])
     """
     matrix = np.asarray(P, dtype=np.float64)
     require(matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1], "P", np.shape(P), "give one square matrix, (n, n)")
@@ -106,7 +106,7 @@ def error_bars(
 
     >>> low, high = error_bars(np.array([[0.9, 0.1], [0.3, 0.7]]), 1000.0)
     >>> low.round(3).tolist(), high.round(3).tolist()
-    ([0.726, 0.226], [0.774, 0.274])
+    ([0.711, 0.211], [0.789, 0.289])
     """
     from scipy.special import ndtri
 
