@@ -103,7 +103,7 @@ FAULTS = {
     "doubled coin scale, mechanism 2": (lambda: doubled_scale(ChenMechanism(CHAIN, epsilon=1.0)), 2_000),
     "doubled coin scale, offline": (
         lambda: doubled_offline(OfflineMechanism(CHAIN, epsilon=0.25, rho=1.0, base_weight=1.0)),
-        50_000,
+        100_000,
     ),
     "doubled coin scale, selection": (lambda: selection_target([0, 1, 2], [1, 0, 2], 0.5, drawn_at=1.0), 5_000),
     "noise from 10 random bits": (lambda: few_bits(10), 10_000),
