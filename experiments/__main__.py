@@ -1,4 +1,5 @@
-"""`python -m experiments [--out DIR] [--data DIR]`: every figure of the papers and the reproduction table, into DIR (results).
+"""`python -m experiments [--out DIR] [--data DIR]`: every figure of the papers, the reproduction table and a
+comparison of the trajectory mechanisms, into DIR (results).
 
 Built-in data, invented and labelled so; with --data also the real files, in folders grades/, nyc_tlc/, ratings/, roads/
 and wikispeedia/. What is done is not done again: an interrupted run continues.
@@ -9,7 +10,7 @@ from __future__ import annotations
 import argparse
 import pathlib
 
-from experiments import grades, reproduction, taxis, trajectories
+from experiments import attraction, comparison, grades, reproduction, taxis, trajectories
 
 
 def main() -> None:
@@ -20,8 +21,12 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.data is not None and not arguments.data.is_dir():
         parser.error(f"--data is {str(arguments.data)!r}; there is no such folder")
-    rows = [row for experiment in (grades, taxis, trajectories) for row in experiment.run(arguments.out, arguments.data)]
-    table, _ = written = reproduction.write(rows, arguments.out)
+    first, second = (
+        [row for experiment in paper for row in experiment.run(arguments.out, arguments.data)]
+        for paper in ((grades, taxis), (trajectories, attraction))
+    )
+    compared = comparison.run(arguments.out, arguments.data)
+    table, *_ = written = reproduction.write(first + sorted(second, key=lambda row: row.id), arguments.out) + compared
     print(f"\n{table.read_text(encoding='utf-8')}")
     print("\n".join(str(path) for path in written))
 
