@@ -6,14 +6,12 @@ import csv
 import pathlib
 from collections.abc import Iterator
 
-import numpy as np
 import xarray as xr
 
 from dpjax.plot.comparison import NAMES, mean_and_error
 from dpjax.sweep import atomic
 
 Line = dict[str, str | float]
-_SHOWN = ("mechanism", "one state", "mean error", "tail", "entropy", "typical", "better than Mechanism 1")
 
 
 def lines(results: xr.Dataset) -> Iterator[Line]:

@@ -94,8 +94,8 @@ def figure(results: xr.Dataset) -> Figure:
 def _logarithmic(axes: Axes, means: xr.DataArray) -> None:
     """A logarithmic ordinate that ends a little below the smallest mean, or at FLOOR."""
     axes.set_yscale("log")
-    shown = means.where(means >= FLOOR)
-    axes.set_ylim(max(FLOOR, float(shown.min()) / 1.5), float(shown.max()) * 1.5)
+    shown = means.values[means.values >= FLOOR]
+    axes.set_ylim(max(FLOOR, shown.min(initial=1.0) / 1.5), shown.max(initial=FLOOR) * 1.5)
 
 
 def _caption(results: xr.Dataset) -> str:
