@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import pathlib
 
-from experiments import attraction, comparison, grades, reproduction, taxis, trajectories
+from experiments import accountants, attraction, calibration, comparison, grades, reproduction, taxis, trajectories
 
 
 def main() -> None:
@@ -21,12 +21,13 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.data is not None and not arguments.data.is_dir():
         parser.error(f"--data is {str(arguments.data)!r}; there is no such folder")
-    first, second = (
-        [row for experiment in paper for row in experiment.run(arguments.out, arguments.data)]
-        for paper in ((grades, taxis), (trajectories, attraction))
+    first, second, beyond = (
+        [row for experiment in part for row in experiment.run(arguments.out, arguments.data)]
+        for part in ((grades, accountants, taxis), (trajectories, attraction), (calibration,))
     )
     compared = comparison.run(arguments.out, arguments.data)
-    table, *_ = written = reproduction.write(first + sorted(second, key=lambda row: row.id), arguments.out) + compared
+    rows = first + sorted(second, key=lambda row: row.id) + beyond
+    table, *_ = written = reproduction.write(rows, arguments.out) + compared
     print(f"\n{table.read_text(encoding='utf-8')}")
     print("\n".join(str(path) for path in written))
 

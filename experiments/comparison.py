@@ -21,7 +21,7 @@ import xarray as xr
 from dpjax import plot
 from dpjax.chains import MarkovChain
 from dpjax.sweep.workloads.trajectory_kinds import Distances, Guarantee, distances_of, make
-from dpjax.trajectory import OfflineMechanism, empirical_entropy, exact_law, offline_law
+from dpjax.trajectory import OfflineMechanism, empirical_entropy, exact_law
 from dpjax.trajectory.graph import graph_of
 from dpjax.trajectory.mechanism import OnlineMechanism
 from experiments import comparison_table
@@ -124,7 +124,7 @@ def _made(chain: MarkovChain, kind: str, epsilon: float, matched: bool, apart: D
 
 def _measured(m: Mechanism, guarantee: Guarantee, paths: list[np.ndarray], levels: np.ndarray, draws: int) -> xr.Dataset:
     """What is kept of one mechanism: exact for each sensitive trajectory, but for `typical`, which is a share of the draws."""
-    laws = [(offline_law if isinstance(m, OfflineMechanism) else exact_law)(m, path, start=int(path[0])) for path in paths]
+    laws = [exact_law(m, path, start=int(path[0])) for path in paths]
     entropies = [_sampled_entropy(m, path, index, draws) for index, path in enumerate(paths)]
     rate = m.chain.entropy_rate()
     return xr.Dataset(

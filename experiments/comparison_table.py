@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import xarray as xr
 
 from dpjax.plot.comparison import NAMES, mean_and_error
-from dpjax.sweep import atomic
+from dpjax import _atomic as atomic
 
 Line = dict[str, str | float]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import xarray as xr
 
-from dpjax.sweep import atomic
+from dpjax import _atomic as atomic
 
 
 def stored(path: pathlib.Path, settings: Mapping[str, Any], compute: Callable[[], xr.Dataset]) -> xr.Dataset:
