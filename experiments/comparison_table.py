@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import xarray as xr
 
-from dpjax.plot.comparison import NAMES, mean_and_error
 from dpjax import _atomic as atomic
+from dpjax.plot.comparison import NAMES, mean_and_error
 
 Line = dict[str, str | float]
 
