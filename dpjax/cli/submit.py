@@ -119,7 +119,7 @@ def _on_slurm(directory: pathlib.Path, jobs: Mapping[int, Job], total: int, reso
 
 
 def _here(directory: pathlib.Path, jobs: Mapping[int, Job], total: int, at_once: int) -> int:
-    from dpjax.sweep.shards import shards
+    from dpjax.sweep.shard_states import shards
     from dpjax.sweep.submit import locally
 
     locally(directory, jobs, total, at_once)

@@ -15,7 +15,7 @@ from dpjax.sweep.registry import WORKLOADS, build
 from dpjax.sweep.reports import Cost, Status, cost, status
 from dpjax.sweep.results import open
 from dpjax.sweep.runner import Outcome, run
-from dpjax.sweep.shards import Shards, shards
+from dpjax.sweep.shard_states import Shards, shards
 from dpjax.sweep.table import to_table
 from dpjax.sweep.validation import validated
 from dpjax.sweep.workload import Coordinate, Label, Prepared, Quantity, Workload

@@ -6,7 +6,7 @@ import pathlib
 import shlex
 from collections.abc import Sequence
 
-from dpjax.sweep.shards import spans
+from dpjax.sweep.shard_states import spans
 from dpjax.sweep.submit import Resources
 
 

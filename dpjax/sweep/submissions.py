@@ -42,12 +42,15 @@ def last_total(directory: pathlib.Path) -> int | None:
 
 
 def queued(directory: pathlib.Path, total: int) -> set[int]:
-    """The shards out of `total` whose job is waiting or running."""
-    return {shard for submission in alive(directory) if submission.total == total for shard in submission.tasks.values()}
+    """The shards out of `total` whose job is waiting or running, as far as that can be told from this machine."""
+    try:
+        return {shard for submission in alive(directory) if submission.total == total for shard in submission.tasks.values()}
+    except ValueError:
+        return set()
 
 
 def alive(directory: pathlib.Path) -> list[Submission]:
-    """The submissions with a job that has not ended, each with those jobs only."""
+    """The submissions with a job that has not ended, each with those jobs only; ValueError where SLURM does not answer."""
     submissions = _read(directory)
     slurm = _in_slurm() if any(submission.cluster == "slurm" for submission in submissions) else set()
     left = []

@@ -21,7 +21,7 @@ from typing import Any
 from dpjax.sweep import lock
 from dpjax.sweep.interrupt import Interrupted, deferred
 from dpjax.sweep.planning import Plan
-from dpjax.sweep.shards import Shards, shards
+from dpjax.sweep.shard_states import Shards, shards
 from dpjax.sweep.store import begin, create, read_manifest
 from dpjax.sweep.submissions import Submission, alive, record
 
