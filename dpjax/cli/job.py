@@ -18,15 +18,13 @@ class Job:
     log: str
 
     def __call__(self) -> None:
-        with open(self.log, "ab") as log:
-            child = subprocess.Popen(self.command, cwd=self.cwd, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
-        before = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+        stop = _Stop()
+        before = signal.signal(signal.SIGTERM, stop.ask)
         try:
-            code = child.wait()
-        finally:  # submitit ends a job whose time is up by an exception; the block under way is waited for
-            if child.poll() is None:
-                child.terminate()
-                child.wait()
+            with open(self.log, "ab") as log:
+                child = subprocess.Popen(self.command, cwd=self.cwd, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+            code = stop.end_of(child)
+        finally:
             signal.signal(signal.SIGTERM, before)
         if code:
             sys.exit(code if code > 0 else 128 - code)
@@ -36,3 +34,28 @@ class Job:
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self)
+
+
+class _Stop:
+    """Passes a polite kill on to the command, whenever it comes."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self.child: subprocess.Popen[bytes] | None = None
+
+    def ask(self, *_: Any) -> None:
+        self.asked = True
+        if self.child is not None:
+            self.child.terminate()
+
+    def end_of(self, child: subprocess.Popen[bytes]) -> int:
+        """The exit code of the command when it has ended, also where submitit ends a job whose time is up by an exception."""
+        self.child = child
+        try:
+            if self.asked:
+                child.terminate()
+            return child.wait()
+        finally:
+            if child.poll() is None:
+                child.terminate()
+                child.wait()

@@ -48,13 +48,13 @@ def submit(
     """Start the shards of a sweep that are not done; then dpjax info DIR, and dpjax merge DIR."""
     from dpjax import sweep
     from dpjax.sweep.submissions import last_total
-    from dpjax.sweep.submit import imported, ready
+    from dpjax.sweep.submit import available, ready
 
     named = {"partition": partition, "account": account, "time": time, "memory": memory, "cpus": cpus, "gpus": gpus}
     resources = _resources({name: value for name, value in named.items() if value is not None}, more or ())
     _one_target(cluster, script, resources)
-    if script is None:
-        imported()
+    if cluster is not None:
+        available(cluster)
     dataset, plan = prepare(config, overrides or (), out, sweep.Shard())
     directory = plan.directory.absolute()
     most = _cores() if cluster == "local" else _MOST_BY_DEFAULT

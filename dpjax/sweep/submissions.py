@@ -11,6 +11,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import time
 from collections.abc import Iterable, Mapping
 
 from dpjax.sweep import atomic
@@ -30,9 +31,7 @@ def record(directory: pathlib.Path, submission: Submission) -> None:
     """Keep a submission with the folder."""
     folder = directory / "jobs"
     folder.mkdir(exist_ok=True)
-    stamp = now()
-    name = f"{stamp.replace(':', '')}-{os.getpid()}-{next(iter(submission.tasks))}.json"
-    atomic.write_json(folder / name, {"submitted": stamp, **dataclasses.asdict(submission)})
+    atomic.write_json(folder / f"{time.time_ns()}-{os.getpid()}.json", {"submitted": now(), **dataclasses.asdict(submission)})
 
 
 def last_total(directory: pathlib.Path) -> int | None:

@@ -92,7 +92,7 @@ def to_slurm(
 
 def locally(directory: pathlib.Path, jobs: Mapping[int, Callable[[], None]], total: int, at_once: int) -> None:
     """Run `jobs`, by the index of their shard, as processes, `at_once` together; Interrupted after Ctrl-C, when all have ended."""
-    executor = imported().LocalExecutor(folder=directory / "jobs" / "submitit")
+    executor = available("local").LocalExecutor(folder=directory / "jobs" / "submitit")
     executor.update_parameters(timeout_min=_YEAR_MIN, stderr_to_stdout=True)
     waiting, running = list(jobs), list[Any]()
     with deferred() as stop:
@@ -130,11 +130,16 @@ def _deaf_to_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def imported() -> Any:
-    """submitit; ValueError where it is not installed."""
+def available(cluster: str) -> Any:
+    """submitit; ValueError where it is not installed, or where SLURM is wanted and its commands are not there."""
     try:
-        return importlib.import_module("submitit")
+        submitit = importlib.import_module("submitit")
     except ImportError:
         raise ValueError(
             "submitit is not installed; pip install 'dpjax[cluster]', or write a script for sbatch with --script FILE, which needs nothing"
         ) from None
+    if cluster == "slurm" and not all(map(shutil.which, ("sbatch", "srun", "squeue"))):
+        raise ValueError(
+            "cluster is 'slurm'; sbatch is not on the PATH: call this where SLURM's commands are, or use --cluster local"
+        )
+    return submitit
