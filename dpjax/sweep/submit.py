@@ -73,11 +73,7 @@ def to_slurm(
     directory: pathlib.Path, jobs: Mapping[int, Callable[[], None]], total: int, resources: Resources, at_once: int
 ) -> str:
     """Submit `jobs`, by the index of their shard, as one array of which `at_once` run together; returns the array's id."""
-    submitit = imported()
-    if shutil.which("sbatch") is None or shutil.which("srun") is None:
-        raise ValueError(
-            "cluster is 'slurm'; sbatch is not on the PATH: call this where SLURM's commands are, or use --cluster local"
-        )
+    submitit = available("slurm")
     executor = submitit.SlurmExecutor(folder=directory / "jobs" / "submitit")
     executor.update_parameters(job_name=directory.name, array_parallelism=at_once, stderr_to_stdout=True, **resources.parameters())
     try:

@@ -233,7 +233,7 @@ def test_cancelled_in_the_middle_and_submitted_again(cluster, dpjax, whole, tmp_
     expected, out = whole(20), tmp_path / "out"
     said = dpjax("submit", *_taxis(20), "--cluster", "slurm", "--shards", 10, "--out", out, "--at-once", 2)
     array = re.search(r"submitted 10 shards as job (\d+)", said)[1]
-    _wait(lambda: len(_cells(out)) >= 5, 600)
+    _wait(lambda: len(_cells(out)) >= 5, 1500)
     cluster.call("scancel", array)
     cluster.idle()
     before, found = _cells(out), sweep.shards(out)
