@@ -53,7 +53,7 @@ def _explained(error: BaseException) -> int:
 
 
 def _disk(error: OSError) -> tuple[str, int]:
-    from dpjax.sweep.atomic import StorageError
+    from dpjax._atomic import StorageError
 
     kept = "What was stored before is kept; the same command continues from there"
     if isinstance(error, StorageError):

@@ -14,7 +14,7 @@ import subprocess
 import time
 from collections.abc import Iterable, Mapping
 
-from dpjax.sweep import atomic
+from dpjax import _atomic as atomic
 from dpjax.sweep.environment import now
 
 
