@@ -13,6 +13,7 @@ from dpjax.cli.info import info
 from dpjax.cli.merge import merge
 from dpjax.cli.plot import plot
 from dpjax.cli.run import run
+from dpjax.cli.submit import submit
 
 app = typer.Typer(
     name="dpjax",
@@ -40,5 +41,5 @@ def _root(
     pass
 
 
-for command in (run, merge, plot, audit, info):
+for command in (run, submit, merge, plot, audit, info):
     app.command(command.__name__)(guarded(command))

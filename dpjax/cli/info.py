@@ -25,7 +25,19 @@ def info(
         from dpjax import sweep
 
         print(sweep.status(directory))
+        print("\n".join(_shards(directory)), end="")
     return DONE
+
+
+def _shards(directory: pathlib.Path) -> list[str]:
+    """How far the shards are, where the sweep was cut into some."""
+    from dpjax import sweep
+
+    found = sweep.shards(directory)
+    if found is None:
+        return []
+    logs = directory / "logs"
+    return [f"{found}{f'; logs in {logs}' if logs.is_dir() else ''}", ""]
 
 
 def _machine() -> list[str]:

@@ -36,7 +36,12 @@ def open(directory: str | os.PathLike[str]) -> xarray.Dataset:
         raise ValueError(f"directory is {str(folder)!r}; it holds no sweep")
     if not (folder / "results.nc").exists():
         raise ValueError(f"directory is {str(folder)!r}; its sweep is not finished, run it again, or merge its shards")
-    dataset = xarray.load_dataset(folder / "results.nc", engine="h5netcdf")
+    try:
+        dataset = xarray.load_dataset(folder / "results.nc", engine="h5netcdf")
+    except PermissionError:
+        raise
+    except (OSError, KeyError, RuntimeError) as error:
+        raise ValueError(f"{folder / 'results.nc'} is damaged ({error}); delete it, then run the sweep again or merge it") from None
     if dataset.attrs.get("hash") != manifest["hash"]:
         raise ValueError(
             f"{folder / 'results.nc'} was made by another law than the folder's manifest; run the sweep again in a new folder"
@@ -59,7 +64,8 @@ def assemble(store: Store) -> pathlib.Path:
         )
     runs = runs_of(store.directory)
     dataset = _dataset(manifest, grid, records, errors).assign_attrs(_essentials(manifest, runs))
-    atomic.write(store.results, lambda path: dataset.to_netcdf(path, engine="h5netcdf"))
+    content = dataset.to_netcdf(engine="h5netcdf")  # in memory: HDF5 itself survives no full disk
+    atomic.write(store.results, lambda path: path.write_bytes(content))
     wall = round(sum(run.get("wall_s", 0.0) for run in runs), 3)
     atomic.write_json(store.directory / "manifest.json", manifest | {"runs": runs, "wall_s": wall, "finished": now()})
     return store.results

@@ -15,7 +15,7 @@ from dpjax import sweep
 from dpjax.cli import errors
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-HEAVY = {"jax", "jaxlib", "numpy", "scipy", "xarray", "pandas", "pydantic", "matplotlib", "rich", "tqdm"}
+HEAVY = {"jax", "jaxlib", "numpy", "scipy", "xarray", "pandas", "pydantic", "matplotlib", "rich", "tqdm", "submitit"}
 
 
 def test_help_loads_nothing_heavy(process):
@@ -29,7 +29,7 @@ sys.exit(code)
     child = process(code=watching)
     said, complaints = child.communicate()
     assert child.returncode == 0, complaints
-    assert all(command in said for command in ("run", "merge", "plot", "info"))
+    assert all(command in said for command in ("run", "submit", "merge", "plot", "info"))
 
 
 def test_version_and_the_module(call):
