@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import pathlib
 
-from experiments import grades, reproduction, taxis, trajectories
+from experiments import design, grades, reproduction, taxis, trajectories
 
 
 def main() -> None:
@@ -22,6 +22,7 @@ def main() -> None:
         parser.error(f"--data is {str(arguments.data)!r}; there is no such folder")
     rows = [row for experiment in (grades, taxis, trajectories) for row in experiment.run(arguments.out, arguments.data)]
     table, _ = written = reproduction.write(rows, arguments.out)
+    written += design.run(arguments.out, arguments.data)
     print(f"\n{table.read_text(encoding='utf-8')}")
     print("\n".join(str(path) for path in written))
 

@@ -92,7 +92,7 @@ def mechanisms(counts: np.ndarray, stand_in: np.ndarray, epsilon: float, delta: 
             minimum_count=least,
             public_model=raised / raised.sum(axis=1, keepdims=True),
             random_starts=0,
-            steps=150,
+            steps=60,
         )
 
     P = counts / totals[:, None]

@@ -25,6 +25,7 @@ from jaxtyping import Array, Float
 from dpjax._errors import require
 from dpjax.design.stationary_law import Numbers, StationaryLaw
 
+Vector = Float[Array, " n"] | Float[np.ndarray, " n"]
 Loss = Callable[[StationaryLaw, Float[Array, " n"]], Float[Array, ""]]
 Weighted = Callable[[StationaryLaw, Float[Array, " n"], Any], Float[Array, ""]]
 Named = Literal["tv", "l2", "kl"]
@@ -32,29 +33,24 @@ Named = Literal["tv", "l2", "kl"]
 
 def folded_normal_mean(mean: Numbers, variance: Numbers) -> Float[Array, "*shape"]:
     """E|X| for X normal, elementwise; |mean| where the variance is 0. Pure and smooth where the variance is positive."""
+    mean, variance = jnp.asarray(mean), jnp.asarray(variance)
     some = variance > 0
     s = jnp.sqrt(jnp.where(some, variance, 1.0))
     z = mean / (s * math.sqrt(2))
     return jnp.where(some, s * math.sqrt(2 / math.pi) * jnp.exp(-(z**2)) + mean * erf(z), jnp.abs(mean))
 
 
-def total_variation(
-    law: StationaryLaw, pi: Float[Array, " n"], weights: Float[Array, " n"] | Float[np.ndarray, " n"] | float = 1.0
-) -> Float[Array, ""]:
+def total_variation(law: StationaryLaw, pi: Vector, weights: Vector | float = 1.0) -> Float[Array, ""]:
     """Expected total variation of pi~ from pi in the first-order law; with weights, half the weighted sum of E|pi~_l - pi_l|."""
     return 0.5 * (weights * folded_normal_mean(law.mean - pi, law.covariance.diagonal())).sum()
 
 
-def squared_error(
-    law: StationaryLaw, pi: Float[Array, " n"], weights: Float[Array, " n"] | Float[np.ndarray, " n"] | float = 1.0
-) -> Float[Array, ""]:
+def squared_error(law: StationaryLaw, pi: Vector, weights: Vector | float = 1.0) -> Float[Array, ""]:
     """Expected (weighted) squared error of pi~ in the first-order law."""
     return (weights * ((law.mean - pi) ** 2 + law.covariance.diagonal())).sum()
 
 
-def divergence(
-    law: StationaryLaw, pi: Float[Array, " n"], weights: Float[Array, " n"] | Float[np.ndarray, " n"] | float = 1.0
-) -> Float[Array, ""]:
+def divergence(law: StationaryLaw, pi: Vector, weights: Vector | float = 1.0) -> Float[Array, ""]:
     """Expected KL(pi || pi~), nats, to second order: half the squared error over pi."""
     return 0.5 * squared_error(law, pi, weights / pi)
 

@@ -42,7 +42,7 @@ def test_the_frontier_follows_the_exact_accountant(epsilon, delta):
     h = 1e-4 * (m - table.least)
     exact = (np.log(largest_scales(epsilon, delta, m + h)) - np.log(largest_scales(epsilon, delta, m - h))) / (2 * h)
     np.testing.assert_allclose(slope, exact, rtol=1e-3)
-    assert largest_scales(epsilon, delta, np.array([table.least * (1 - 1e-6)])) == 0
+    assert (largest_scales(epsilon, delta, np.full(20, table.least * (1 - 1e-6))) == 0).all()
 
 
 def test_the_optimum_is_that_of_a_grid_of_pseudocounts(one):
