@@ -58,7 +58,7 @@ def divergence(law: StationaryLaw, pi: Vector, weights: Vector | float = 1.0) ->
 _NAMED: dict[str, Weighted] = {"tv": total_variation, "l2": squared_error, "kl": divergence}
 
 
-def resolve(loss: Named | Loss, weights: np.ndarray | None, n: int) -> tuple[Weighted, Float[np.ndarray, " n"]]:
+def resolve(loss: Named | Loss, weights: np.ndarray | list[float] | None, n: int) -> tuple[Weighted, Float[np.ndarray, " n"]]:
     """The loss as a function (law, pi, weights) -> scalar, one object for each loss, and the weights; ValueError where they do not fit."""
     if callable(loss):
         require(weights is None, "weights", weights, "a loss of your own weighs by itself; weights go with a named one")

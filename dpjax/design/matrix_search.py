@@ -61,7 +61,7 @@ def design_matrix(
     minimum_count: Real = 0,
     adjacency: Adjacency = "row",
     loss: Named | Loss = "tv",
-    weights: np.ndarray | None = None,
+    weights: np.ndarray | list[float] | None = None,
     steps: int = 200,
     random_starts: int = 1,
     seed: int = 0,
