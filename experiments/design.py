@@ -69,6 +69,7 @@ def compare(name: str, counts: np.ndarray, stand_in: np.ndarray) -> list[Measure
     """The four rules at each target."""
     found = []
     for epsilon, delta in TARGETS[name]:
+        print(f"   {name} at ({epsilon:g}, {delta:g})", flush=True)
         rules = mechanisms(counts, stand_in, epsilon, delta)
         found += [_measure(name, counts, rule, *made, epsilon, delta) for rule, made in zip(RULES, rules, strict=True)]
     return found

@@ -28,7 +28,7 @@ def designed(seed=0, **changes):
 
 @pytest.fixture(scope="module")
 def one():
-    return designed(steps=200)
+    return designed(steps=200, least_shape=0.0)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 1e-3), (4.0, 1e-8)])
@@ -169,7 +169,7 @@ def test_losses_of_ones_own_and_weights():
 
 def test_any_record_by_any_other():
     P, totals, _ = public()
-    made = designed(adjacency="any")
+    made = designed(adjacency="any", least_shape=0.0)
     assert np.ptp(made.pseudocount) == 0
     assert made.certificate.adjacency == "any"
     assert made.certificate.exact_delta <= 1e-4
@@ -195,6 +195,13 @@ def test_a_row_with_one_category_is_no_draw_and_two_categories_are_certified():
     assert (private[~support] == 0).all()
     assert private[0, 1] == 1
     assert made.certificate.exact_delta <= 1e-4
+
+
+@pytest.mark.parametrize("least_shape", [1.0, 5.0])
+def test_no_row_is_drawn_from_shapes_below_the_least(least_shape):
+    made = designed(steps=30, least_shape=least_shape)
+    rows = made.mechanism.rows
+    assert (made.k * rows.eta >= least_shape * (1 - 1e-6)).all()
 
 
 def test_the_search_is_deterministic_and_reports_its_progress():
