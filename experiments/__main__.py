@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import pathlib
 
-from experiments import accountants, attraction, calibration, comparison, grades, reproduction, taxis, trajectories
+from experiments import accountants, attraction, calibration, comparison, design, grades, reproduction, taxis, trajectories
 
 
 def main() -> None:
@@ -28,6 +28,7 @@ def main() -> None:
     compared = comparison.run(arguments.out, arguments.data)
     rows = first + sorted(second, key=lambda row: row.id) + beyond
     table, *_ = written = reproduction.write(rows, arguments.out) + compared
+    written += design.run(arguments.out, arguments.data)
     print(f"\n{table.read_text(encoding='utf-8')}")
     print("\n".join(str(path) for path in written))
 

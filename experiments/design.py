@@ -69,6 +69,7 @@ def compare(name: str, counts: np.ndarray, stand_in: np.ndarray) -> list[Measure
     """The four rules at each target."""
     found = []
     for epsilon, delta in TARGETS[name]:
+        print(f"   {name} at ({epsilon:g}, {delta:g})", flush=True)
         rules = mechanisms(counts, stand_in, epsilon, delta)
         found += [_measure(name, counts, rule, *made, epsilon, delta) for rule, made in zip(RULES, rules, strict=True)]
     return found
@@ -92,7 +93,7 @@ def mechanisms(counts: np.ndarray, stand_in: np.ndarray, epsilon: float, delta: 
             minimum_count=least,
             public_model=raised / raised.sum(axis=1, keepdims=True),
             random_starts=0,
-            steps=150,
+            steps=60,
         )
 
     P = counts / totals[:, None]

@@ -41,7 +41,7 @@ def walk_of(m: TrajectoryMechanism, start: Float[np.ndarray, "n n"]) -> Walk:
     return Walk(m.kernel, m.graph.all_distances().T, P, start, arrivals.owners, ends, arrivals.slots)
 
 
-def expected_errors(walk: Walk, scales: Float[Array, " steps"]) -> Float[Array, " steps"]:
+def expected_errors(walk: Walk, scales: Float[Array, " steps"] | Float[np.ndarray, " steps"]) -> Float[Array, " steps"]:
     """E V_t, nats, for t = 1..n at coin scales c_1..c_n; call it under `jax.enable_x64(True)`."""
     V, P = jnp.asarray(walk.distances), jnp.asarray(walk.P)
 
@@ -53,4 +53,4 @@ def expected_errors(walk: Walk, scales: Float[Array, " steps"]) -> Float[Array, 
         after = jnp.zeros_like(nu).at[:, walk.ends].add(mass)
         return after, (after * V).sum()
 
-    return jax.lax.scan(advance, jnp.asarray(walk.start), scales)[1]
+    return jax.lax.scan(advance, jnp.asarray(walk.start), jnp.asarray(scales))[1]

@@ -25,6 +25,7 @@ from jaxtyping import Array, Float
 from dpjax._errors import require
 from dpjax.design.stationary_law import Numbers, StationaryLaw
 
+Vector = Float[Array, " n"] | Float[np.ndarray, " n"]
 Loss = Callable[[StationaryLaw, Float[Array, " n"]], Float[Array, ""]]
 Weighted = Callable[[StationaryLaw, Float[Array, " n"], Any], Float[Array, ""]]
 Named = Literal["tv", "l2", "kl"]
@@ -32,29 +33,24 @@ Named = Literal["tv", "l2", "kl"]
 
 def folded_normal_mean(mean: Numbers, variance: Numbers) -> Float[Array, "*shape"]:
     """E|X| for X normal, elementwise; |mean| where the variance is 0. Pure and smooth where the variance is positive."""
+    mean, variance = jnp.asarray(mean), jnp.asarray(variance)
     some = variance > 0
     s = jnp.sqrt(jnp.where(some, variance, 1.0))
     z = mean / (s * math.sqrt(2))
     return jnp.where(some, s * math.sqrt(2 / math.pi) * jnp.exp(-(z**2)) + mean * erf(z), jnp.abs(mean))
 
 
-def total_variation(
-    law: StationaryLaw, pi: Float[Array, " n"], weights: Float[Array, " n"] | Float[np.ndarray, " n"] | float = 1.0
-) -> Float[Array, ""]:
+def total_variation(law: StationaryLaw, pi: Vector, weights: Vector | float = 1.0) -> Float[Array, ""]:
     """Expected total variation of pi~ from pi in the first-order law; with weights, half the weighted sum of E|pi~_l - pi_l|."""
     return 0.5 * (weights * folded_normal_mean(law.mean - pi, law.covariance.diagonal())).sum()
 
 
-def squared_error(
-    law: StationaryLaw, pi: Float[Array, " n"], weights: Float[Array, " n"] | Float[np.ndarray, " n"] | float = 1.0
-) -> Float[Array, ""]:
+def squared_error(law: StationaryLaw, pi: Vector, weights: Vector | float = 1.0) -> Float[Array, ""]:
     """Expected (weighted) squared error of pi~ in the first-order law."""
     return (weights * ((law.mean - pi) ** 2 + law.covariance.diagonal())).sum()
 
 
-def divergence(
-    law: StationaryLaw, pi: Float[Array, " n"], weights: Float[Array, " n"] | Float[np.ndarray, " n"] | float = 1.0
-) -> Float[Array, ""]:
+def divergence(law: StationaryLaw, pi: Vector, weights: Vector | float = 1.0) -> Float[Array, ""]:
     """Expected KL(pi || pi~), nats, to second order: half the squared error over pi."""
     return 0.5 * squared_error(law, pi, weights / pi)
 
@@ -62,7 +58,7 @@ def divergence(
 _NAMED: dict[str, Weighted] = {"tv": total_variation, "l2": squared_error, "kl": divergence}
 
 
-def resolve(loss: Named | Loss, weights: np.ndarray | None, n: int) -> tuple[Weighted, Float[np.ndarray, " n"]]:
+def resolve(loss: Named | Loss, weights: np.ndarray | list[float] | None, n: int) -> tuple[Weighted, Float[np.ndarray, " n"]]:
     """The loss as a function (law, pi, weights) -> scalar, one object for each loss, and the weights; ValueError where they do not fit."""
     if callable(loss):
         require(weights is None, "weights", weights, "a loss of your own weighs by itself; weights go with a named one")

@@ -32,7 +32,6 @@ from dpjax.design.stationary_law import stationary_moments
 from dpjax.simplex import MatrixMechanism, PseudocountMechanism
 
 Real = np.ndarray | float | int | list
-_ABOVE = 1e-3  # the least cell that is tried, over the infimum that can meet the target
 _SIZES = (-6.0, -1.0, 0.0, 1.0, 2.0)  # starts: log of the extra pseudo-count over the least cell
 
 
@@ -61,8 +60,9 @@ def design_matrix(
     minimum_count: Real = 0,
     adjacency: Adjacency = "row",
     loss: Named | Loss = "tv",
-    weights: np.ndarray | None = None,
+    weights: np.ndarray | list[float] | None = None,
     steps: int = 200,
+    least_shape: float = 1.0,
     random_starts: int = 1,
     seed: int = 0,
     progress: Progress | None = None,
@@ -73,7 +73,9 @@ def design_matrix(
     A DESIGN CHOSEN ON THE SENSITIVE COUNTS LEAKS THEM: its parameters depend on them, and the certificate does not cover that. n_records: row
     totals, public ("row"), or a public guess of them that guides the search alone ("any"). support: (n, n) booleans, public. minimum_count:
     a public lower bound on every supported cell of each row, 0 or more ("row" only). loss, weights: see `losses`; or a function (law, pi)
-    -> scalar in jax.numpy. progress: called with lines of text. Deterministic given `seed`.
+    -> scalar in jax.numpy. least_shape: rows are searched among those whose smallest Dirichlet parameter, s_i (m_i + alpha_i), is at least
+    this; below 1 the first-order law promises more than it keeps, and a search would find just that; 0 lifts it. progress: called with
+    lines of text. Deterministic given `seed`.
     """
     facts = _checked(n_records, support, minimum_count, public_model)
     require(adjacency in ("row", "any"), "adjacency", adjacency, 'it must be "row" or "any"')
@@ -82,7 +84,8 @@ def design_matrix(
     else:
         _require_neighbours(facts)
     table = frontier(float(epsilon), float(delta))
-    least = np.where(facts.constant, 0.0, np.maximum(float(table.least) * (1 + _ABOVE) - facts.minimum_count, 0.0))
+    lowest = _least_trusted_cell(table, float(least_shape))
+    least = np.where(facts.constant, 0.0, np.maximum(lowest - facts.minimum_count, 0.0))
     chosen, weighing = resolve(loss, weights, len(facts.pi))
     cell = np.where(facts.constant, 2.0 * table.least, facts.minimum_count + least)
     support = facts.support.astype(np.float64)
@@ -133,6 +136,17 @@ def _objective(loss: Weighted) -> Objective:
         return loss(stationary_moments(Q, k), x.pi, x.weights)
 
     return objective
+
+
+def _least_trusted_cell(table: Frontier, least_shape: float) -> float:
+    """The smallest cell m of the table at which s*(m) m >= least_shape."""
+    require(least_shape >= 0, "least_shape", least_shape, "give a Dirichlet parameter, 0 or more")
+    m = table.least + np.exp(table.first + table.step * np.arange(len(table.log_scale)))
+    shapes = np.exp(np.asarray(table.log_scale)) * m
+    require(
+        bool(shapes[-1] >= least_shape), "least_shape", least_shape, "no pseudo-count reaches it at this target; take a smaller one"
+    )
+    return float(m[int(np.argmax(shapes >= least_shape))])
 
 
 def _starts(facts: _Facts, table: Frontier, shared: bool, random_starts: int, seed: int) -> list[np.ndarray]:

@@ -111,7 +111,8 @@ def _advance(
         loss, slope = jax.value_and_grad(objective)(now.point, arguments)
         unit = jnp.where(now.unit > 0, now.unit, jnp.where(loss == 0, 1.0, jnp.abs(loss)))
         better = loss < now.least
-        update, adam = optimiser.update(slope / unit, now.adam, now.point)
+        with jax.numpy_dtype_promotion("standard"):  # optax mixes its step count with floats, whatever the caller's setting
+            update, adam = optimiser.update(slope / unit, now.adam, now.point)
         best, least = jnp.where(better, now.point, now.best), jnp.where(better, loss, now.least)
         return _State(now.point + update, adam, best, least, unit), losses.at[i].set(loss)
 

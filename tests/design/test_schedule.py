@@ -83,7 +83,7 @@ def test_the_largest_b_are_what_is_bounded():
         dataclasses.replace(made, changed_states=3)
 
 
-@pytest.mark.parametrize("change", [{"total": 3.9}, {"epsilons": [1.0, 1.0, 1.0, 1.001]}])
+@pytest.mark.parametrize("change", [{"total": 3.9}, {"epsilons": np.array([1.0, 1.0, 1.0, 1.001])}])
 def test_a_tampered_schedule_is_refused(last_state, change):
     with pytest.raises(ValueError, match="does not meet the total"):
         dataclasses.replace(last_state, **change)
