@@ -107,7 +107,7 @@ def traced_exceedance(
 ) -> Float[Array, ""]:
     """P(max_t V_t > v), strictly, t = 0 included, for one threshold v (nats); the rest as for `traced_law`."""
     step = step_of(P, epsilon, rho, prior_weight)
-    over = lax.stop_gradient(step.distances[:, trajectory].T > jnp.asarray(v, P.dtype))
+    over = lax.stop_gradient(jnp.asarray(v, P.dtype) < step.distances[:, trajectory].T)
 
     @jax.checkpoint
     def move(kept: Float[Array, " n"], at: tuple[Array, Array]) -> tuple[Float[Array, " n"], Float[Array, ""]]:

@@ -53,7 +53,6 @@ def traced_stationary(
     step = step_of(P, epsilon, rho, prior_weight)
     K = jax.vmap(lambda s: step_law(step, s, selection))(jnp.arange(P.shape[0], dtype=jnp.int32))
 
-
     def forward(nu: Joint) -> Joint:
         return _product("ab,abo->ao", _product("sa,sb->ab", P, nu), K)
 
