@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 
 import dpjax
 from dpjax import datasets
+from dpjax._errors import require
 from dpjax.chains import elasticities, simulate
 from dpjax.plot import sensitivity as figures
 from dpjax.plot import style
@@ -101,6 +102,7 @@ def tail(config: Config) -> xr.Dataset:
         start = jax.nn.one_hot(word[0], chain.n_states, dtype=jnp.float64)
         f = jax.jit(jax.value_and_grad(lambda P: jnp.log(traced_exceedance(P, word, start, v, m["epsilon"], m["rho"]))))
         value, gradient = (np.asarray(x) for x in f(jnp.asarray(P)))
+    require(np.isfinite(value), "study.threshold", v, "no private trajectory gets that far away: take a smaller one")
     i, j = np.nonzero(P)
     labels = np.array([str(x) for x in data.labels])
     return xr.Dataset(

@@ -119,7 +119,9 @@ def _choose_padded(rows: PaddedRows, distances: Float[Array, "n targets"]) -> Ch
     return choose
 
 
-def _choose_in_class(members: NeighbourClass, distances: Float[Array, "n targets"], first: int) -> Choice:
+def _choose_in_class(
+    members: NeighbourClass, distances: Float[Array, "n targets"], first: int
+) -> tuple[Float[Array, "states targets"], Int[Array, "states targets"], Int[Array, "states targets"]]:
     count, width = members.lengths.shape
     own = first + jnp.arange(count, dtype=jnp.int32)
 

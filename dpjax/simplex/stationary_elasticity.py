@@ -111,4 +111,4 @@ def _sums(
 
     firsts = jnp.arange(blocks, dtype=jnp.uint32) * jnp.uint32(_BLOCK)
     totals = lax.map(block, firsts)
-    return tuple(x.sum(axis=0) for x in totals)  # type: ignore[return-value]
+    return tuple(x.sum(axis=0) for x in totals)

@@ -130,5 +130,5 @@ def test_at_a_tie_of_the_best_the_second_derivatives_are_those_of_one_side(mecha
         at, near = (np.asarray(second(jnp.asarray(tied + s * np.array([0, 1.0, 0])), 1.3)) for s in (0, 1e-9))
         sides = [slope(jnp.asarray(tied + s * np.array([0, 1.0, 0])), 1.3) for s in (0.0, h)]
     np.testing.assert_allclose(at, near, atol=1e-7)
-    np.testing.assert_allclose(at[:, :, 1], (sides[1] - sides[0]) / h, atol=1e-3)
+    np.testing.assert_allclose(at[:, :, 1], (np.asarray(sides[1]) - np.asarray(sides[0])) / h, atol=1e-3)
     np.testing.assert_allclose(at.sum(axis=0), 0, atol=1e-14)
