@@ -29,7 +29,7 @@ def stationary_figure(results: xr.Dataset, outlines: maps.Outlines) -> Figure:
         heat.set_xlabel("row whose $k_i$ grows (zones, south to north)")
         heat.set_ylabel("state whose error falls")
         heat.set_title("$-\\partial \\log E|\\tilde\\pi_j - \\pi_j| \\,/\\, \\partial \\log k_i$", loc="left")
-        drawn.colorbar(image, ax=heat, shrink=0.75, extend="both")
+        drawn.colorbar(image, ax=heat, shrink=0.75, extend="max")
         norm = mpl.colors.Normalize(0, float(-total.min()))
         filled = maps.value_map(place, outlines, -total, norm, style.COLOUR_MAP)
         place.set_title("$-\\partial \\log E\\,\\mathrm{TV} / \\partial \\log k_i$", fontsize=9)
@@ -47,7 +47,7 @@ def _stationary_words(results: xr.Dataset) -> str:
     return (
         f"By how many per cent the error falls for one per cent more k in one row. Pathwise means of {int(a['draws']):,} private matrices; "
         f"k_i = {float(a['k_factor']):g} times 3/(2 eta_i). E TV = {float(results['total_error']):.4f} ± "
-        f"{float(results['total_error_sem']):.4f} (1 s.e.). Each state's elasticities sum to {float(sums.mean()):.3f} on average; the standard "
+        f"{float(results['total_error_sem']):.1g} (1 s.e.). Each state's elasticities sum to {float(sums.mean()):.3f} on average; the standard "
         f"error of an entry is {float(results['elasticity_sem'].median()):.4f} (median), and the first-order law differs by "
         f"{float(np.abs(results['elasticity'] - results['first_order']).max()):.3f} at most. {style.data_of(results)}"
     )
@@ -102,7 +102,8 @@ def _tail_words(results: xr.Dataset) -> str:
         f"By how many per cent P(max_t G(s'_t, s_t) > {float(a['threshold']):g} nats) = {float(a['probability']):.4f} grows when the odds of one "
         f"transition grow by one per cent; exact, for one sensitive trajectory of {int(a['steps'])} transitions whose first state is public, "
         f"Mechanism 1 at epsilon {float(a['epsilon']):g}, rho {float(a['rho']):g}. No distance lies within {float(a['margin']):.2g} nats of the "
-        f"threshold. {style.data_of(results)}"
+        f"threshold. Turns are drawn between the middles of their segments; where two coincide, the one that "
+        f"matters more is on top. {style.data_of(results)}"
     )
 
 
