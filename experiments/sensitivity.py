@@ -26,7 +26,6 @@ from dpjax.plot import sensitivity as figures
 from dpjax.plot import style
 from dpjax.simplex import (
     PublicRows,
-    StationaryElasticity,
     corner_epsilon,
     equation6,
     first_order_elasticity,
@@ -131,24 +130,29 @@ def frontier(config: Config) -> xr.Dataset:
     """epsilon against mean KL (grades) and against E TV (Manhattan), with slopes."""
     grades, study = config["grades"], config["manhattan"]
     data, counts = datasets.load("manhattan"), datasets.load("grades").counts
-    k = np.geomspace(grades["k"]["first"], grades["k"]["last"], grades["k"]["points"])
-    kl, _ = _kl(counts / counts.sum(), k)
-    marked = np.asarray(grades["marked"])
-    marked_kl, kl_slope = _kl(counts / counts.sum(), marked)
-    epsilon, _ = _epsilon(grades["delta"], k, grades["eta"], float(counts.sum()))
-    marked_epsilon, slope = _epsilon(grades["delta"], marked, grades["eta"], float(counts.sum()))
-    points = [_model_point(data, factor, study) for factor in study["k_factor"]]
-    model = {name: ("factor", np.array([p[name] for p in points])) for name in points[0]}
+    (P, rows), marked = _model(data), np.asarray(grades["marked"])
+    k = np.concatenate([np.geomspace(grades["k"]["first"], grades["k"]["last"], grades["k"]["points"]), marked])
+    scaled = np.asarray(study["k_factor"])[:, None] * rows.k_min
+    one, many = (grades["delta"], k, grades["eta"], counts.sum()), (study["delta"], scaled, rows.eta, rows.n_records)
+    (epsilon, slope), (row_epsilon, row_slope) = _epsilons(one, many)
+    kl, kl_slope = _kl(counts / counts.sum(), k)
+    found = [stationary_elasticity(jax.random.key(study["seed"]), P, row, study["draws"]) for row in scaled]
+    worst = row_epsilon.argmax(axis=1)[:, None]  # the row that sets the joint epsilon
+    per_log_k = np.array([f.error[-1] * f.elasticity[-1].sum() for f in found])
+    m = len(marked)
     return xr.Dataset(
         {
-            "k": ("point", k),
-            "kl": ("point", kl),
-            "epsilon": ("point", epsilon),
-            "epsilon_theorem1": ("point", _theorem1(k, grades["eta"], counts, grades["gamma"])),
-            "marked_epsilon": ("mark", marked_epsilon),
-            "marked_kl": ("mark", marked_kl),
-            "marked_slope": ("mark", kl_slope / slope),
-            **model,
+            "k": ("point", k[:-m]),
+            "kl": ("point", kl[:-m]),
+            "epsilon": ("point", epsilon[:-m]),
+            "epsilon_theorem1": ("point", _theorem1(k[:-m], grades["eta"], counts, grades["gamma"])),
+            "marked_epsilon": ("mark", epsilon[-m:]),
+            "marked_kl": ("mark", kl[-m:]),
+            "marked_slope": ("mark", kl_slope[-m:] / slope[-m:]),
+            "model_epsilon": ("factor", row_epsilon.max(axis=1)),
+            "model_tv": ("factor", np.array([f.error[-1] for f in found])),
+            "model_tv_sem": ("factor", np.array([f.error_sem[-1] for f in found])),
+            "model_slope": ("factor", per_log_k / np.take_along_axis(row_slope * scaled, worst, axis=1)[:, 0]),
         },
         attrs={
             "data_source": f"{datasets.load('grades').source.rstrip('.')}; {data.source}",
@@ -174,12 +178,15 @@ def _kl(C: np.ndarray, k: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(value), np.asarray(slope)
 
 
-def _epsilon(delta: float, k: np.ndarray, eta: Any, n_records: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The exact epsilon at delta and its slope in k, one for each k."""
-    arrays = np.broadcast_arrays(delta, k, eta, n_records)
+def _epsilons(*settings: tuple[Any, Any, Any, Any]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The exact epsilon at (delta, k, eta, N) and its slope in k, for each setting; all in one compiled call."""
+    arrays = [np.broadcast_arrays(*(np.asarray(x, np.float64) for x in setting)) for setting in settings]
+    delta, k, *rest = (np.concatenate(parts) for parts in zip(*([x.ravel() for x in each] for each in arrays), strict=True))
     with jax.enable_x64(True):
-        value, slope = jax.jvp(lambda k: corner_epsilon(arrays[0], k, *arrays[2:]), (jnp.asarray(k),), (jnp.ones(len(k)),))
-    return np.asarray(value), np.asarray(slope)
+        both = jax.jit(lambda k: jax.jvp(lambda k: corner_epsilon(delta, k, *rest), (k,), (jnp.ones_like(k),)))(jnp.asarray(k))
+    ends = np.cumsum([each[0].size for each in arrays])[:-1]
+    value, slope = (np.split(np.asarray(x), ends) for x in both)
+    return [(v.reshape(a[0].shape), s.reshape(a[0].shape)) for v, s, a in zip(value, slope, arrays, strict=True)]
 
 
 def _theorem1(k: np.ndarray, eta: float, counts: np.ndarray, gamma: float) -> np.ndarray:
@@ -187,22 +194,6 @@ def _theorem1(k: np.ndarray, eta: float, counts: np.ndarray, gamma: float) -> np
     arrays = np.broadcast_arrays(k, eta, float(counts.sum()), float(len(counts)), gamma, 1 - 2 * eta)
     with jax.enable_x64(True):
         return np.where(k >= 1.5 / eta, np.asarray(equation6(*map(jnp.asarray, arrays))), np.nan)
-
-
-def _model_point(data: datasets.Dataset, factor: float, study: Config) -> dict[str, float]:
-    """Joint epsilon and E TV with every row at `factor` times its smallest k, and the slope along that ray."""
-    P, rows = _model(data)
-    k = factor * rows.k_min
-    found: StationaryElasticity = stationary_elasticity(jax.random.key(study["seed"]), P, k, study["draws"])
-    epsilon, slope = _epsilon(study["delta"], k, rows.eta, rows.n_records)
-    worst = int(np.argmax(epsilon))
-    per_log_k = found.error[-1] * found.elasticity[-1].sum()
-    return {
-        "model_epsilon": float(epsilon[worst]),
-        "model_tv": float(found.error[-1]),
-        "model_tv_sem": float(found.error_sem[-1]),
-        "model_slope": float(per_log_k / (slope[worst] * k[worst])),
-    }
 
 
 def main() -> None:

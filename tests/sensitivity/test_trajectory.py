@@ -65,7 +65,7 @@ def test_errors_entropies_and_marginals(derivatives, points, prior, selection):
         law = traced_law(P, WORD, start, epsilon, rho, prior * weight, selection)
         return jnp.sum(weights * law.marginals) + law.expected_error.sum() + 2 * law.expected_entropy
 
-    derivatives(f).check(x, d)
+    derivatives(f, hessian=prior > 0).check(x, d)
 
 
 def test_the_tail(derivatives, points):
@@ -77,7 +77,7 @@ def test_the_tail(derivatives, points):
 
     def f(x):
         P, epsilon, rho, weight = parts(x)
-        return jnp.log(traced_exceedance(P, WORD, start, v, epsilon, rho, weight))
+        return traced_exceedance(P, WORD, start, v, epsilon, rho, weight)
 
     derivatives(f).check(x, d)
 
@@ -85,13 +85,12 @@ def test_the_tail(derivatives, points):
 def test_across_a_distance_the_tail_jumps_and_the_derivative_does_not_see_it():
     P = random_matrix(1, 4)
     G = dpjax.shortest_paths(P)
-    v = float(np.sort(G[G > 0])[4])
     with jax.enable_x64(True):
         start = jnp.asarray([1.0, 0, 0, 0])
         f = jax.jit(jax.value_and_grad(lambda v: traced_exceedance(jnp.asarray(P), np.array([0, 1, 2, 3, 0]), start, v, 1.0, 1.0)))
-        (below, flat), (above, _) = f(v - 1e-9), f(v + 1e-9)
-    assert below - above > 1e-4
-    assert flat == 0
+        sides = np.array([[f(v + h) for h in (-1e-9, 1e-9)] for v in np.unique(G[G > 0])])
+    assert (sides[:, 0, 0] - sides[:, 1, 0]).max() > 0.01  # the value jumps
+    assert (sides[:, :, 1] == 0).all()
 
 
 def test_the_long_run(derivatives, points):
