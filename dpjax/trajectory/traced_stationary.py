@@ -8,8 +8,9 @@ has this one solution (sum both sides: sum x = 1). It is solved by x <- x + (u -
 I - A has the eigenvalues of T with the eigenvalue 1 replaced by 0. The derivative is that of the linear equation: a solve with A for a
 tangent, with its adjoint A* y = y - T y + <u, y> 1 for a gradient, by the same iteration. No iteration is unrolled or stored.
 
-T acts in two stages, |S|^3 each, and is never formed. A periodic or reducible chain has no such law: the iteration then does not
-settle, and the result is NaN, as for one that mixes so slowly that MOVES steps leave a residual above SETTLED.
+T acts in two stages, |S|^3 each, and is never formed. The joint chain of an irreducible P has one stationary law if and only if P is
+aperiodic. Otherwise T has other eigenvalues of modulus 1; u is uneven on purpose, so that it has a part along them, the iteration never
+settles, and the result is NaN, as for a chain that mixes so slowly that MOVES steps leave a residual above SETTLED.
 """
 
 from __future__ import annotations
@@ -56,10 +57,16 @@ def traced_stationary(
     def forward(nu: Joint) -> Joint:
         return _product("ab,abo->ao", _product("sa,sb->ab", P, nu), K)
 
-    law = stationary_law(forward, jnp.full(P.shape, 1 / P.size, P.dtype))
+    law = stationary_law(forward, _uneven(P))
     mean_lengths = jnp.sum(K * finite_lengths(step)[None], axis=2)
     length = jnp.sum(_product("sa,sb->ab", P, law) * mean_lengths)
     return TracedStationary(law, jnp.sum(law * step.distances.T), length)
+
+
+def _uneven(P: Float[Array, "n n"]) -> Joint:
+    """Probabilities without symmetry: 1 plus the fractional parts of the multiples of the golden ratio, normalised."""
+    weights = 1 + (jnp.arange(P.size, dtype=P.dtype).reshape(P.shape) * ((5**0.5 - 1) / 2)) % 1
+    return weights / weights.sum()
 
 
 def stationary_law(forward: Operator, guess: Joint) -> Joint:
