@@ -48,7 +48,7 @@ class StationaryElasticity(NamedTuple):
 
 
 def stationary_elasticity(
-    key: Key[Array, ""], P: Float[np.ndarray, "n n"], k: Float[np.ndarray, " n"], n_draws: int
+    key: Key[Array, ""], P: Float[np.ndarray, "n n"], k: Float[np.ndarray, " rows"], n_draws: int
 ) -> StationaryElasticity:
     """Elasticities of the stationary errors in every row's k, from n_draws private matrices (a multiple of 50).
 
