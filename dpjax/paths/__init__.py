@@ -1,7 +1,7 @@
 """Shortest paths of a Markov chain under the edge lengths -log P: distances in nats, and the most likely paths they measure."""
 
 from dpjax.paths.distances import choose_method, distances_to, shortest_paths, unreachable_pair
-from dpjax.paths.edge_lengths import edge_lengths
+from dpjax.paths.edge_lengths import edge_lengths, traced_lengths
 from dpjax.paths.floyd_warshall import min_plus_closure
 from dpjax.paths.most_likely_path import most_likely_path
 from dpjax.paths.relaxation import PaddedRows, distances_by_relaxation, pad_rows
@@ -18,5 +18,6 @@ __all__ = [
     "most_likely_path",
     "pad_rows",
     "shortest_paths",
+    "traced_lengths",
     "unreachable_pair",
 ]

@@ -14,6 +14,7 @@ joint_mixing  how fast the joint chain forgets its start
 concentration tails of the error; tails: beside the exact tail; printed: the paper's own forms; bound: what a bound says
 expected_entropy, entropy_tails, typicality: the empirical entropy's mean, tails and distribution, and the typical set
 offline       the whole private trajectory drawn at once; messages: its recursions
+traced_law    laws, tails and entropies that differentiate in P, epsilon and rho; traced_stationary: their long run
 measures      errors, entropy and agreement of private trajectories
 """
 
@@ -57,6 +58,8 @@ from dpjax.trajectory.report import ProtectionReport, protection
 from dpjax.trajectory.stationary import StationaryJointLaw, joint_stationary
 from dpjax.trajectory.sufficient_drift import drift_bound, sufficient_fraction
 from dpjax.trajectory.tails import TailReport, tail_report
+from dpjax.trajectory.traced_law import TracedLaw, traced_exceedance, traced_law
+from dpjax.trajectory.traced_stationary import TracedStationary, traced_stationary
 from dpjax.trajectory.typicality import Interval, entropy_distribution, typical_interval
 
 __all__ = [
@@ -77,6 +80,8 @@ __all__ = [
     "ProtectionReport",
     "StationaryJointLaw",
     "TailReport",
+    "TracedLaw",
+    "TracedStationary",
     "TrajectoryMechanism",
     "TrajectoryState",
     "adjacency_epsilon",
@@ -109,6 +114,9 @@ __all__ = [
     "substitution_epsilon",
     "sufficient_fraction",
     "tail_report",
+    "traced_exceedance",
+    "traced_law",
+    "traced_stationary",
     "trajectory_loss",
     "transition_lengths",
     "typical_interval",
