@@ -40,6 +40,7 @@ _MODULES = {
     "audit": "dpjax.audit",
     "simplex": "dpjax.simplex",
     "datasets": "dpjax.datasets",
+    "release": "dpjax.release",
     "sweep": "dpjax.sweep",
     "plot": "dpjax.plot",
 }
