@@ -7,7 +7,7 @@ nowhere else; `least_concentrations` and `facts` are public.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -19,6 +19,7 @@ class Urn(NamedTuple):
     unit: int
 
 
+@runtime_checkable
 class Form(Protocol):
     """A way to privatise rows of counts."""
 

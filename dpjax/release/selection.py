@@ -14,6 +14,7 @@ budget, and the two budgets add, whatever the selection was.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -78,6 +79,7 @@ def _cost(scale: float, threshold: int, adjacency: Adjacency) -> tuple[float, fl
     return float(epsilon), float(delta)
 
 
+@functools.lru_cache(maxsize=4)
 def _measurement(scale: float, threshold: int) -> Any:
     try:
         import opendp.prelude as dp

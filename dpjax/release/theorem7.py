@@ -9,6 +9,7 @@ that meets (epsilon, delta) at that alpha, rounded down to 12 bits, and the pair
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
@@ -67,8 +68,10 @@ class Theorem7Form:
         require(epsilon > 0, "epsilon", epsilon, "it must be positive")
         require(cells >= 2, "cells", cells, "a row needs two supported cells or more")
         require(row_records > 0, "row_records", row_records, "it must be positive")
-        alphas = _candidates(epsilon, delta, adjacency) if pseudocount is None else [rounded_up(pseudocount)]
-        found = [(alpha, _largest_scale(epsilon, delta, adjacency, alpha)) for alpha in alphas]
+        if pseudocount is None:
+            found = _frontier(epsilon, delta, adjacency)
+        else:
+            found = ((rounded_up(pseudocount), _largest_scale(epsilon, delta, adjacency, rounded_up(pseudocount))),)
         alpha, scale = min(found, key=lambda pair: pseudocount_error(row_records, cells, float(pair[1]), float(pair[0])))
 
         def holds(s: float) -> bool:
@@ -134,15 +137,17 @@ class Theorem7Form:
         ]
 
 
-def _candidates(epsilon: float, delta: float, adjacency: Adjacency) -> list[Fraction]:
-    """Pseudo-counts above the floor under which no scale meets the target."""
+@functools.lru_cache(maxsize=8)
+def _frontier(epsilon: float, delta: float, adjacency: Adjacency) -> tuple[tuple[Fraction, float], ...]:
+    """Pseudo-counts above the floor under which no scale meets the target, each with the largest scale that does."""
     low, high = 1e-6, 2.0
     while not _reachable(epsilon, delta, adjacency, high):
         low, high = high, 2 * high
     for _ in range(20):
         middle = (low * high) ** 0.5
         low, high = (low, middle) if _reachable(epsilon, delta, adjacency, middle) else (middle, high)
-    return [rounded_up(high * ratio) for ratio in _RATIOS]
+    alphas = [rounded_up(high * ratio) for ratio in _RATIOS]
+    return tuple((alpha, _largest_scale(epsilon, delta, adjacency, alpha)) for alpha in alphas)
 
 
 def _reachable(epsilon: float, delta: float, adjacency: Adjacency, alpha: float) -> bool:
