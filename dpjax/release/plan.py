@@ -22,7 +22,7 @@ from dpjax.release.forms import Form
 from dpjax.release.model import PrivateModel, draw_model, resolution, supported_totals
 from dpjax.release.paper_form import PaperForm
 from dpjax.release.price import price
-from dpjax.release.records import Records
+from dpjax.release.records import Records, checked_pairs
 from dpjax.release.selection import ThresholdedSelection
 from dpjax.release.statement import build
 from dpjax.release.theorem7 import Theorem7Form
@@ -140,11 +140,12 @@ class Plan:
 
     def _draw(self, records: Records) -> PrivateModel:
         n = len(self.labels)
-        support = self.selection.select(records.counts, n) if self.selection is not None else self.support
+        pairs = checked_pairs(records.counts, n)
+        support = self.selection.select(pairs, n) if self.selection is not None else self.support
         assert support is not None
-        form = self.form.fitted(supported_totals(records.counts, support), support.sum(axis=1))
+        form = self.form.fitted(supported_totals(pairs, support), support.sum(axis=1))
         draws = np.full(n, self.draws) if self.draws is not None else resolution(form.planned_concentrations(n, 0, 0.0))
-        return draw_model(records.counts, self.labels, form=form, support=support, draws=draws)
+        return draw_model(pairs, self.labels, form=form, support=support, draws=draws)
 
 
 def _mask(support: np.ndarray | str, n: int) -> tuple[np.ndarray | None, str]:

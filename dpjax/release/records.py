@@ -13,15 +13,16 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import operator
 import pathlib
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from dpjax._errors import require
 from dpjax.datasets._text import LARGEST
-from dpjax.release.failures import malformed, sealed
+from dpjax.release.failures import RecordError, malformed, sealed
 from dpjax.release.public_files import COUNT, FROM, TO, cells_of
 
 Layout = Literal["auto", "matrix", "triples", "pairs", "parquet"]
@@ -38,6 +39,15 @@ class Records:
 
     counts: Counter[tuple[int, int]] = dataclasses.field(default_factory=Counter)
     dropped: Counter[str] = dataclasses.field(default_factory=Counter)
+
+
+def checked_pairs(counts: Mapping[tuple[int, int], int], n_states: int) -> dict[tuple[int, int], int]:
+    """The same counts as Python's whole numbers, which do not overflow; RecordError for a negative one or a state beyond the last."""
+    pairs = {(operator.index(i), operator.index(j)): operator.index(count) for (i, j), count in counts.items()}
+    inside = all(0 <= i < n_states and 0 <= j < n_states for i, j in pairs)
+    if not inside or any(count < 0 for count in pairs.values()):
+        raise RecordError("counts are whole numbers, at least 0, between states of the plan")
+    return pairs
 
 
 class Reader:

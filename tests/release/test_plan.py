@@ -110,11 +110,18 @@ def test_the_resolution_is_public_and_bounded():
 
 
 def test_a_failure_while_drawing_says_nothing_of_the_records(plan):
-    broken = Records()
-    broken.counts[0, 0] = "Xyzzy4711"
-    with pytest.raises(RecordError) as caught:
-        plan.draw(broken)
-    assert "Xyzzy4711" not in str(caught.value)
+    for pair, count in (((0, 0), "Xyzzy4711"), ((0, 0), -4711), ((0, 4711), 1), ((0, 0), 0.4711)):
+        broken = Records()
+        broken.counts[pair] = count
+        with pytest.raises(RecordError) as caught:
+            plan.draw(broken)
+        assert "4711" not in str(caught.value)
+
+
+def test_numpy_counts_do_not_overflow(plan):
+    huge = Records()
+    huge.counts[0, 1] = np.int64(2**63 - 1)
+    assert plan.draw(huge).draws[0, 1] > 0.9 * plan.draws
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,25 @@ def test_a_bad_parquet_file_a_folder_and_no_file(tmp_path):
         assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
+@pytest.mark.slow
+def test_a_long_file_with_a_bad_last_line_is_read_in_little_memory(tmp_path):
+    """256 MB of long labels; what is held stays under 8 MB."""
+    import tracemalloc
+
+    long = "l" * 10_000
+    path = tmp_path / "long.csv"
+    with open(path, "w") as stream:
+        stream.write("from,to\n")
+        stream.writelines(f"{long},{long}\n" for _ in range(13_000))
+        stream.write(f"{SECRET},{long}")
+    tracemalloc.start()
+    with pytest.raises(RecordError, match="line 13002: a label that is not in the public list"):
+        read_records(path, (long, "b"))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8e6
+
+
 def test_a_layout_can_be_named(tmp_path):
     path = write(tmp_path, "corner,to,count\nto,1,2\ncount,3,4\n")
     assert read_records(path, ("to", "count")).counts[1, 0] == 3
