@@ -18,7 +18,7 @@ import pathlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Literal
+from typing import Any, Literal
 
 from dpjax._errors import require
 from dpjax.datasets._text import LARGEST
@@ -41,7 +41,7 @@ class Records:
     dropped: Counter[str] = dataclasses.field(default_factory=Counter)
 
 
-def checked_pairs(counts: Mapping[tuple[int, int], int], n_states: int) -> dict[tuple[int, int], int]:
+def checked_pairs(counts: Mapping[Any, Any], n_states: int) -> dict[tuple[int, int], int]:
     """The same counts as Python's whole numbers, which do not overflow; RecordError for a negative one or a state beyond the last."""
     pairs = {(operator.index(i), operator.index(j)): operator.index(count) for (i, j), count in counts.items()}
     inside = all(0 <= i < n_states and 0 <= j < n_states for i, j in pairs)
