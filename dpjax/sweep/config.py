@@ -9,7 +9,12 @@ samples = 10_000                    # for each cell
 seed = 0
 memory = "512 MiB"                  # what the samples in flight may hold; changes no number
 block = "auto"                      # samples in a block; part of the law
+devices = "all"                     # or how many of this machine's; changes no number
+measures = ["kl"]                   # left out: all that the workload knows
+keep_samples = []                   # measures whose samples are stored, not their moments alone
 zip = [["eta", "k"]]                # axes that run side by side; the others form a product
+[sweep.histograms]
+kl = {start = 0.0, stop = 2.0, num = 41}   # public edges of the bins
 [sweep.axes]
 epsilon = [0.5, 1.0, 2.0]
 k = {start = 1, stop = 1000, num = 7, log = true}
@@ -55,6 +60,14 @@ def _block(value: Any) -> int | None:
     return value
 
 
+def _devices(value: Any) -> int | None:
+    if value is None or value == "all":
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"devices is {value!r}; give 'all' or a whole number of devices, at least 1")
+    return value
+
+
 class SweepTable(_Table):
     """[sweep]: how much is sampled, and over which grid."""
 
@@ -62,6 +75,10 @@ class SweepTable(_Table):
     seed: pydantic.StrictInt = pydantic.Field(default=0, ge=0, lt=2**63)
     block: Annotated[Any, pydantic.BeforeValidator(_block)] = None
     memory: Annotated[Any, pydantic.BeforeValidator(parse_memory)] = 512 * 2**20
+    devices: Annotated[Any, pydantic.BeforeValidator(_devices)] = None
+    measures: list[str] | None = pydantic.Field(default=None, min_length=1)
+    keep_samples: list[str] = pydantic.Field(default_factory=list)
+    histograms: dict[str, Any] = pydantic.Field(default_factory=dict)
     axes: dict[str, Any] = pydantic.Field(default_factory=dict)
     zip: list[list[str]] = pydantic.Field(default_factory=list)
 
@@ -69,6 +86,11 @@ class SweepTable(_Table):
     @classmethod
     def _listed(cls, axes: dict[str, Any]) -> dict[str, tuple[Scalar, ...]]:
         return {name: axis_values(f"sweep.axes.{name}", spec) for name, spec in axes.items()}
+
+    @pydantic.field_validator("histograms")
+    @classmethod
+    def _edged(cls, histograms: dict[str, Any]) -> dict[str, tuple[Scalar, ...]]:
+        return {name: axis_values(f"sweep.histograms.{name}", spec) for name, spec in histograms.items()}
 
     @pydantic.model_validator(mode="after")
     def _gridded(self) -> SweepTable:

@@ -10,7 +10,7 @@ import pytest
 from dpjax import sweep
 from dpjax.chains import MarkovChain
 from dpjax.datasets import Dataset, ReadReport
-from dpjax.sweep.blocks import Blocks
+from dpjax.sweep.blocks import Blocks, Job
 from dpjax.sweep.workloads.trajectory_kinds import KINDS, distances_of, make
 from dpjax.sweep.workloads.trajectory_truth import chain_entropy
 from dpjax.trajectory import ChenMechanism, TrajectoryMechanism, exact_law, match_substitution, substitution_epsilon
@@ -155,8 +155,8 @@ def test_one_executable_serves_the_whole_grid():
     workload = _workload()
     blocks = Blocks(workload, 32)
     for cell in ({"kind": "mechanism1"}, {"kind": "chen", "epsilon": 3.0}, {"kind": "prior", "matched": True, "start": "uniform"}):
-        blocks.executable(jax.random.key(0), blocks.place(workload.prepare(cell).params))
-    assert len(blocks._compiled) == 1
+        blocks.executable(Job(jax.random.key(0), workload.prepare(cell).params))
+    assert blocks.traces == 1
 
 
 def test_a_sweep_stores_both_and_the_paths(tmp_path):
