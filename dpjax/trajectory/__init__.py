@@ -4,7 +4,7 @@ adjacency     which trajectories must look alike: Definition 4, and Hamming
 mechanism1    Mechanism 1 and its variants; mechanism2: the baseline of Chen et al.; both are `mechanism` with other costs
 neighbours    a chain's edges packed by degree; graph: they and the distances found so far, for one chain
 kernel        the law of the next private state; uniforms: what a transition is drawn from; online, batch: one run, many runs
-exact         the exact law of the private trajectory of a given sensitive one; evolution: its recursions
+exact         the exact law of the private trajectory of a given sensitive one; evolution: its recursions; sharded_law: on many devices
 losses        the exact privacy loss of a step; calibration: scales matched by it; report: what (epsilon, rho) protects
 joint_chain   the operator of (s, s') for a random sensitive trajectory; joint: its exact law; stationary: in the long run
 drift         drift towards the sensitive state; sufficient_drift: its sufficient condition; neighbourhoods: one-step ranges
@@ -51,6 +51,7 @@ from dpjax.trajectory.offline_law import OfflineLaw, offline_law
 from dpjax.trajectory.online import TrajectoryState
 from dpjax.trajectory.printed import printed_entropy_tail, printed_tail
 from dpjax.trajectory.report import ProtectionReport, protection
+from dpjax.trajectory.sharded_law import ShardedLaw, sharded_law
 from dpjax.trajectory.stationary import StationaryJointLaw, joint_stationary
 from dpjax.trajectory.sufficient_drift import drift_bound, sufficient_fraction
 from dpjax.trajectory.tails import TailReport, tail_report
@@ -73,6 +74,7 @@ __all__ = [
     "OfflineLaw",
     "OfflineMechanism",
     "ProtectionReport",
+    "ShardedLaw",
     "StationaryJointLaw",
     "TailReport",
     "TrajectoryMechanism",
@@ -103,6 +105,7 @@ __all__ = [
     "printed_tail",
     "protection",
     "running_maximum",
+    "sharded_law",
     "substitution_epsilon",
     "sufficient_fraction",
     "tail_report",
