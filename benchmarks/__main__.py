@@ -8,7 +8,7 @@ import pathlib
 import platform
 import sys
 
-from benchmarks import harness, memory
+from benchmarks import harness, memory, overhead
 
 
 def main(parts: list[str]) -> None:
@@ -30,6 +30,8 @@ def main(parts: list[str]) -> None:
     print(harness.table(timings))
     if not parts or "memory" in parts:
         print(f"\n{memory.table()}")
+    if not parts or "overhead" in parts:
+        print(f"\n{overhead.table()}")
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ def _spread(mesh: Mesh, lengths: Any) -> Float[Array, "rows columns"]:
     tile = min(_TILE_BYTES // lengths.dtype.itemsize, _PANEL * math.ceil(n / _PANEL))
     shape = devices * math.ceil(n / devices), tile * math.ceil(n / tile)
 
-    def part(index: tuple[slice, ...]) -> np.ndarray:
+    def part(index: Any) -> np.ndarray:
         first, last, _ = index[0].indices(shape[0])
         rows = np.full((last - first, shape[1]), np.inf, lengths.dtype)
         real = max(min(last, n) - first, 0)

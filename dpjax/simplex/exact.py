@@ -82,6 +82,23 @@ def epsilon_of(delta: Numbers, k: Numbers, eta: Numbers, n_records: Numbers, n: 
     return smallest(lambda e: delta_up(log_delta_of(e, k, eta, n_records, n)) <= delta, np.full(delta.shape, 1.0))
 
 
+def joint_epsilon_of(delta: float, k: Numbers, eta: Numbers, n_records: Numbers, n: Numbers) -> float:
+    """The largest of the exact epsilons of several rows at one delta, by `smallest`'s bisection on the rows that may still be it.
+
+    A row whose delta is low enough where another's is not has the smaller epsilon, and is looked at no more.
+    """
+    alive = np.arange(len(k))
+
+    def holds(epsilon: Numbers) -> Numbers:
+        nonlocal alive
+        claimed = log_delta_of(np.full(alive.shape, epsilon[0]), k[alive], eta[alive], n_records[alive], n[alive])
+        high = ~(delta_up(claimed) <= delta)
+        alive = alive[high] if high.any() else alive
+        return np.array([not high.any()])
+
+    return float(smallest(holds, np.ones(1))[0])
+
+
 def delta_floor(epsilon: Real, *, eta: Real, n_records: Real, n_categories: Real) -> Claim:
     """The delta that no concentration goes under, the limit k -> 0: e^{-m epsilon}/(2m + 1) with m = N eta for n >= 3.
 

@@ -15,7 +15,7 @@ from dpjax.sweep.registry import WORKLOADS, build
 from dpjax.sweep.reports import Cost, Status, cost, status
 from dpjax.sweep.results import open
 from dpjax.sweep.runner import Outcome, run
-from dpjax.sweep.table import to_table
+from dpjax.sweep.table import to_table, write_table
 from dpjax.sweep.validation import validated
 from dpjax.sweep.workload import Coordinate, Label, Prepared, Quantity, Workload
 
@@ -49,4 +49,5 @@ __all__ = [
     "status",
     "to_table",
     "validated",
+    "write_table",
 ]

@@ -34,14 +34,10 @@ import pydantic
 
 from dpjax.sweep.grid import Grid
 from dpjax.sweep.ranges import axis_values
-from dpjax.sweep.validation import validated
+from dpjax.sweep.validation import Table, validated
 from dpjax.sweep.workload import Scalar
 
 _UNITS = {"": 1, "B": 1} | {f"{p}{b}": base**i for b, base in (("B", 1000), ("iB", 1024)) for i, p in enumerate("KMGT", 1)}
-
-
-class _Table(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
 
 def parse_memory(value: Any) -> int:
@@ -68,7 +64,7 @@ def _devices(value: Any) -> int | None:
     return value
 
 
-class SweepTable(_Table):
+class SweepTable(Table):
     """[sweep]: how much is sampled, and over which grid."""
 
     samples: pydantic.StrictInt = pydantic.Field(ge=0, lt=2**31)
@@ -102,13 +98,13 @@ class SweepTable(_Table):
         return Grid(axes=self.axes, zips=tuple(tuple(group) for group in self.zip))
 
 
-class OutputTable(_Table):
+class OutputTable(Table):
     """[output]: where the results go."""
 
     dir: str | None = None
 
 
-class Config(_Table):
+class Config(Table):
     """A whole config; `data` and `mechanism` stay tables, for the reader of the data and the workload to check."""
 
     name: str = pydantic.Field(min_length=1)

@@ -1,8 +1,5 @@
 """Moments of samples, a block at a time.
 
-A sum over a block is taken in halves, x_i + x_{i + n/2}, then quarters, ...: additions in an order that is written down. A compiler may
-order `jnp.sum` as it likes, and does so differently for one device and for eight.
-
 A block of n samples is reduced where it was drawn to its mean, M2 = sum (x - mean)^2, minimum, maximum and, where edges are
 given, the number of samples below each edge; all in float64. The samples themselves are kept only where a sweep asks for them. Two
 blocks a and b are combined on the host, in index order, by
@@ -60,23 +57,14 @@ def reduce_block(x: Any, count: UInt[Array, ""], edges: tuple[float, ...], *, ke
     """The moments of the first `count` of the samples x, (n, *dims), on the device, and all n samples to `keep`; trace it with x64 on."""
     x = x.astype(jnp.float64)
     used = (jnp.arange(x.shape[0], dtype=jnp.uint32) < count).reshape((-1,) + (1,) * (x.ndim - 1))
-    mean = _total(jnp.where(used, x, 0.0)) / count.astype(jnp.float64)
-    m2 = _total(jnp.where(used, (x - mean[None]) ** 2, 0.0))
+    total = jnp.sum(jnp.where(used, x, 0.0), axis=0)
+    mean = total / (count.astype(jnp.float64) + (total - total))  # by one number for all XLA may multiply by its inverse, or not
+    m2 = jnp.sum(jnp.where(used, (x - mean[None]) ** 2, 0.0), axis=0)
     minimum = jnp.min(jnp.where(used, x, jnp.inf), axis=0)
     maximum = jnp.max(jnp.where(used, x, -jnp.inf), axis=0)
     below = jax.lax.map(lambda edge: jnp.sum(used & (x < edge), axis=0, dtype=jnp.int64), jnp.array(edges, dtype=jnp.float64))
     moments = {"mean": mean, "m2": m2, "minimum": minimum, "maximum": maximum, "below": below}
     return {**moments, "samples": x} if keep else moments
-
-
-def _total(x: Float[Array, n * dims]) -> Float[Array, "*dims"]:
-    """The sum along the first axis, in halves."""
-    half = 1 << max(x.shape[0] - 1, 0).bit_length()
-    x = jnp.pad(x, [(0, half - x.shape[0])] + [(0, 0)] * (x.ndim - 1))
-    while half > 1:
-        half //= 2
-        x = x[:half] + x[half:]
-    return x[0]
 
 
 def combine(a: Moments, b: Moments) -> Moments:

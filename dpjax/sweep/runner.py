@@ -44,14 +44,16 @@ class Outcome:
     results: pathlib.Path | None
 
 
-def run(plan: Plan, *, about: Mapping[str, Any] | None = None, progress: Progress | None = None) -> Outcome:
+def run(
+    plan: Plan, *, about: Mapping[str, Any] | None = None, progress: Progress | None = None, blocks: Blocks | None = None
+) -> Outcome:
     """Compute what is missing of a plan's cells and store it; assemble the results when the plan is the whole grid.
 
-    `about` describes the data (name, source, whether it is synthetic) and is kept with the results. A cell that fails is recorded
-    and does not stop the others; on the next run it is tried again. Raises Interrupted after Ctrl-C, StorageError when the disk
-    refuses, ValueError where another process holds the folder.
+    `about` describes the data (name, source, whether it is synthetic) and is kept with the results. `blocks` are programs that an
+    earlier run of the same workload has compiled. A cell that fails is recorded and does not stop the others; on the next run it is tried
+    again. Raises Interrupted after Ctrl-C, StorageError when the disk refuses, ValueError where another process holds the folder.
     """
-    blocks = plan.blocks()
+    blocks = blocks or plan.blocks()
     _first_block_fits(plan, blocks)
     create(plan.directory)
     with lock.held(plan.directory, plan.shard):

@@ -1,26 +1,14 @@
 """The closure on eight host devices: the distances of one device, bit for bit."""
 
-import json
-import os
-import pathlib
-import subprocess
-import sys
-
 import numpy as np
 import pytest
+from host_devices import printed_on
 
 from dpjax.paths import sharded_closure
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-
 
 def test_the_same_bits_on_eight_three_and_one_device():
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
-    environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
-    script = str(ROOT / "tests" / "paths" / "sharded_on_devices.py")
-    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    found = printed_on(8, "paths/sharded_on_devices.py")
     assert len(found) == 16
     assert all(found.values()), found
 

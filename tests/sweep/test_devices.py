@@ -1,32 +1,18 @@
 """One device or eight: the same bits, for every workload; samples kept on request; bins from the config."""
 
-import json
-import os
-import pathlib
-import subprocess
-import sys
-
 import jax
 import numpy as np
 import pytest
 import sweep_normals
+from host_devices import printed_on
 
 from dpjax import sweep
 from dpjax.sweep.blocks import Blocks, Job, Lane
 from dpjax.sweep.line import Line
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-
 
 def _on(devices, out, *overrides):
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
-    environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
-    script = str(ROOT / "tests" / "sweep" / "sweep_on_devices.py")
-    done = subprocess.run(
-        [sys.executable, script, str(out), *overrides], env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout.splitlines()[-1])
+    said = printed_on(devices, "sweep/sweep_on_devices.py", str(out), *overrides)
     assert said["devices"] == devices
     return said["stored"]
 

@@ -1,27 +1,15 @@
 """The exact law on eight host devices against the host's own, to the last digits; another law is told apart."""
 
-import json
-import os
-import pathlib
-import subprocess
-import sys
-
 import numpy as np
 import pytest
+from host_devices import printed_on
 
 from dpjax import MarkovChain
 from dpjax.trajectory import TrajectoryMechanism, sharded_law
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-
 
 def test_the_law_of_one_device_on_eight_seven_and_one():
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
-    environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
-    script = str(ROOT / "tests" / "trajectory" / "sharded_on_devices.py")
-    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
+    said = printed_on(8, "trajectory/sharded_on_devices.py")
     assert len(said["found"]) == 12
     for case, (off, zeros) in said["found"].items():
         assert off < 1e-14, case

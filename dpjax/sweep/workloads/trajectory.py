@@ -25,7 +25,7 @@ import pydantic
 from dpjax._errors import invalid, require
 from dpjax.chains import MarkovChain
 from dpjax.sweep.ranges import axis_values
-from dpjax.sweep.validation import validated
+from dpjax.sweep.validation import Table, validated
 from dpjax.sweep.workload import Coordinate, Label, Prepared, Quantity, Scalar
 from dpjax.sweep.workloads.trajectory_kinds import Distances, Kind, Made, distances_of, make
 from dpjax.sweep.workloads.trajectory_source import Source, index_of, sensitive_trajectory
@@ -71,10 +71,8 @@ _NEIGHBOURS = ("states", "owners", "lengths", "real", "base", "width")
 _TABLES = 2**29  # bytes that the laws of all distinct sensitive states may take
 
 
-class Table(pydantic.BaseModel):
+class TrajectoryTable(Table):
     """[mechanism] of `trajectory`, and of one cell once its axes are put in."""
-
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
     kind: Kind
     epsilon: float = pydantic.Field(ge=0, allow_inf_nan=False)
@@ -165,10 +163,10 @@ class TrajectoryWorkload:
         if table.kind == "offline":
             _affordable(graph_of(self.chain), len(self.states) - 1, len(self.states) - 1)
 
-    def _table(self, cell: Mapping[str, Scalar]) -> Table:
-        return validated(Table, {**self.table, **cell}, "mechanism")
+    def _table(self, cell: Mapping[str, Scalar]) -> TrajectoryTable:
+        return validated(TrajectoryTable, {**self.table, **cell}, "mechanism")
 
-    def _initial(self, table: Table) -> np.ndarray:
+    def _initial(self, table: TrajectoryTable) -> np.ndarray:
         """p_0, the law of s'_0."""
         n, graph = self.chain.n_states, graph_of(self.chain)
         if table.start == "uniform":
@@ -254,7 +252,7 @@ def build(dataset: Any, mechanism: Mapping[str, Any]) -> TrajectoryWorkload:
     if not square:
         name = None if dataset is None else dataset.name
         invalid("data", name, 'trajectory needs transitions between states, such as source = "ratings"')
-    table = validated(Table, {"kind": "mechanism1", "epsilon": 1.0, **mechanism}, "mechanism")
+    table = validated(TrajectoryTable, {"kind": "mechanism1", "epsilon": 1.0, **mechanism}, "mechanism")
     chain = _chain(dataset)
     graph = graph_of(chain)
     states = trajectory_indices(graph, sensitive_trajectory(table.trajectory, chain, dataset.trajectories))
@@ -282,7 +280,7 @@ def _chain(dataset: Any) -> MarkovChain:
     return MarkovChain.from_counts(dataset.counts, labels=dataset.labels)
 
 
-def _thresholds(table: Table) -> np.ndarray:
+def _thresholds(table: TrajectoryTable) -> np.ndarray:
     values = axis_values("mechanism.thresholds", table.thresholds)
     good = all(isinstance(v, int | float) and not isinstance(v, bool) and v >= 0 for v in values)
     require(
@@ -291,7 +289,7 @@ def _thresholds(table: Table) -> np.ndarray:
     return np.array(sorted(values), dtype=np.float64)
 
 
-def _lengths(table: Table, steps: int) -> np.ndarray:
+def _lengths(table: TrajectoryTable, steps: int) -> np.ndarray:
     """The prefixes whose entropy is measured; left out, up to twelve of them, the last being the whole trajectory."""
     if table.lengths is None:
         return np.unique(np.linspace(1, steps, min(steps, 12)).round().astype(np.int64))
