@@ -74,9 +74,10 @@ class Cost:
 
     def __str__(self) -> str:
         held, kept = self.block_bytes * self.in_flight / 2**20, self.kept_bytes / 2**20
+        devices = f"{self.devices} device{'s' * (self.devices > 1)}"
         lines = [
             f"{self.cells} cells, {self.done} of them done; {self.samples:,} samples a cell in blocks of {self.block:,}",
-            f"{held:,.1f} MiB in {self.in_flight} blocks at once on {self.devices} devices; about {self.seconds:,.0f} s on this machine",
+            f"{held:,.1f} MiB in {self.in_flight} blocks at once on {devices}; about {self.seconds:,.0f} s on this machine",
         ]
         if self.kept_bytes:
             lines.append(
