@@ -7,11 +7,12 @@ depends on all that is still to come: one table for each step.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Array, Float, Int
 
 from dpjax.sweep.workloads.trajectory_kinds import Tabulated
 from dpjax.trajectory import OfflineMechanism
@@ -22,7 +23,7 @@ class Steps(NamedTuple):
     """s'_0 has the law `first`; transition t the law `laws[position[t]]` of every row, in the slots of the packed neighbours."""
 
     first: Float[np.ndarray, " n"]
-    laws: list[Any]
+    laws: list[Float[Array, " slots"]]
     position: Int[np.ndarray, " transitions"]
 
     def kernels(self, arrivals: Arrivals) -> Iterator[Float[np.ndarray, " edges"]]:
@@ -36,7 +37,8 @@ def steps_of(m: Tabulated | OfflineMechanism, states: Int[np.ndarray, " steps"],
     if isinstance(m, OfflineMechanism):
         messages, n = m.messages(states), len(states) - 1
         laws = [m.laws(states, messages, first, last) for first, last in m.stretches(n)]
-        return Steps(m.first_law(messages, initial), list(np.concatenate(laws)), np.arange(n, dtype=np.int32))
+        with jax.enable_x64(True):
+            return Steps(m.first_law(messages, initial), list(jnp.asarray(np.concatenate(laws))), np.arange(n, dtype=np.int32))
     distinct, position = np.unique(states[1:], return_inverse=True)
     with jax.enable_x64(True):
         return Steps(initial, [m.law_table(int(s)) for s in distinct], position.astype(np.int32))
