@@ -1,4 +1,4 @@
-"""`python -m benchmarks [PART ...]`: run the cases of every `bench_*.py` whose name holds one of the parts; print one table."""
+"""`python -m benchmarks [PART ...]`: run the cases of every `bench_*.py` whose name holds a part (also `memory`, `growth`); print tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pathlib
 import platform
 import sys
 
-from benchmarks import harness, memory, overhead
+from benchmarks import growth, harness, memory, overhead
 
 
 def main(parts: list[str]) -> None:
@@ -32,6 +32,8 @@ def main(parts: list[str]) -> None:
         print(f"\n{memory.table()}")
     if not parts or "overhead" in parts:
         print(f"\n{overhead.table()}")
+    if not parts or "growth" in parts:
+        print(f"\n{growth.table(growth.curves())}\n\n{growth.trajectory_table()}")
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ import pathlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from dpjax import _atomic as atomic
 from dpjax._errors import invalid, require
-from dpjax.sweep import atomic
 from dpjax.sweep.schema import STATISTICS
 
 if TYPE_CHECKING:

@@ -19,7 +19,6 @@ from dpjax.trajectory import (
     TrajectoryMechanism,
     exact_law,
     match_substitution,
-    offline_law,
     substitution_epsilon,
 )
 from dpjax.trajectory.graph import graph_of
@@ -66,7 +65,7 @@ def test_exact_quantities_are_those_of_the_exact_law_of_the_mechanism_named(kind
     workload = _workload({"kind": kind, "rho": 2.0, "b": 2, "prior_weight": 0.5, "base_weight": 0.7})
     exact = workload.prepare({}).exact
     m = KIND_EXPECTED[kind](workload.chain)
-    law = (offline_law if kind == "offline" else exact_law)(m, PATH, start=0)
+    law = exact_law(m, PATH, start=0)
     np.testing.assert_allclose(exact["exceedance"], law.exceedance(np.array(BASE["thresholds"])), rtol=1e-12)
     assert exact["expected_error"] == pytest.approx(law.expected_error[1:].mean(), rel=1e-12)
     assert exact["expected_final_error"] == pytest.approx(law.expected_error[-1], rel=1e-12)

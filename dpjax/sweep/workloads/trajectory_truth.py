@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from dpjax.sweep.workload import Quantity
 from dpjax.sweep.workloads.trajectory_kinds import Tabulated
 from dpjax.sweep.workloads.trajectory_steps import Steps
-from dpjax.trajectory import OfflineMechanism, exact_law, offline_law
+from dpjax.trajectory import OfflineMechanism, exact_law
 from dpjax.trajectory.evolution import Arrivals, Moments, next_moments
 from dpjax.trajectory.graph import ChainGraph
 
@@ -48,7 +48,7 @@ def exact_quantities(
     lengths: Int[np.ndarray, " lengths"],
 ) -> Mapping[str, float | np.ndarray]:
     """Every quantity of EXACT; `initial` is p_0, `steps` the law of the private trajectory that it leads to."""
-    law = offline_law(m, states, initial) if isinstance(m, OfflineMechanism) else exact_law(m, states, initial)
+    law = exact_law(m, states, initial)
     entropy, deviation = entropies(m.graph.arrivals, steps.first, steps.kernels(m.graph.arrivals), lengths)
     own, own_deviation = chain_entropy(m.graph, initial, lengths)
     n = len(states) - 1
