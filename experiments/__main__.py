@@ -1,4 +1,5 @@
-"""`python -m experiments [--out DIR] [--data DIR]`: every figure of the papers and the reproduction table, into DIR (results).
+"""`python -m experiments [--out DIR] [--data DIR]`: every figure of the papers, the reproduction table and a
+comparison of the trajectory mechanisms, into DIR (results).
 
 Built-in data, invented and labelled so; with --data also the real files, in folders grades/, nyc_tlc/, ratings/, roads/
 and wikispeedia/. What is done is not done again: an interrupted run continues.
@@ -9,7 +10,7 @@ from __future__ import annotations
 import argparse
 import pathlib
 
-from experiments import accountants, calibration, grades, reproduction, taxis, trajectories
+from experiments import accountants, attraction, calibration, comparison, grades, reproduction, taxis, trajectories
 
 
 def main() -> None:
@@ -20,12 +21,13 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.data is not None and not arguments.data.is_dir():
         parser.error(f"--data is {str(arguments.data)!r}; there is no such folder")
-    rows = [
-        row
-        for experiment in (grades, accountants, taxis, trajectories, calibration)
-        for row in experiment.run(arguments.out, arguments.data)
-    ]
-    table, _ = written = reproduction.write(rows, arguments.out)
+    first, second, beyond = (
+        [row for experiment in part for row in experiment.run(arguments.out, arguments.data)]
+        for part in ((grades, accountants, taxis), (trajectories, attraction), (calibration,))
+    )
+    compared = comparison.run(arguments.out, arguments.data)
+    rows = first + sorted(second, key=lambda row: row.id) + beyond
+    table, *_ = written = reproduction.write(rows, arguments.out) + compared
     print(f"\n{table.read_text(encoding='utf-8')}")
     print("\n".join(str(path) for path in written))
 

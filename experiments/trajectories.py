@@ -12,18 +12,8 @@ from dpjax.datasets import ratings as invented_ratings
 from dpjax.paths import shortest_paths
 from dpjax.trajectory import TrajectoryMechanism, protection
 from experiments import claims, reproduction
+from experiments.chains import BUILT_IN, REAL, files_of
 from experiments.runs import results_of
-
-BUILT_IN = ("credit", "roads", "links")
-REAL = {
-    "sp-ratings": {"path": "ratings/sp_1981-2016_oneyear_NR_adjusted.csv"},
-    "thessaloniki": {
-        "path": "roads/thessaloniki_43_turn_counts.csv",
-        "segments": "roads/thessaloniki_iwet_segments.csv",
-        "nodes": "roads/thessaloniki_iwet_nodes.csv",
-    },
-    "wikispeedia": {"path": "wikispeedia/paths_finished.tsv.gz"},
-}
 
 
 def run(out: pathlib.Path, data: pathlib.Path | None) -> list[reproduction.Row]:
@@ -31,8 +21,8 @@ def run(out: pathlib.Path, data: pathlib.Path | None) -> list[reproduction.Row]:
     rows = [row for name in BUILT_IN for row in _chain(name, out, {})]
     rows += differing_transitions(invented_ratings())
     if data is not None:
-        for name, files in REAL.items():
-            rows += _chain(name, out, {f"data.{key}": data / file for key, file in files.items()})
+        for name in REAL:
+            rows += _chain(name, out, files_of(name, data))
         rows += differing_transitions(read_probability_matrix(data / REAL["sp-ratings"]["path"]))
     return sorted(rows, key=lambda row: row.id)
 

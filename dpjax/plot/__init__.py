@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 from typing import TYPE_CHECKING
 
-from dpjax.plot import histograms, maps, matrix, rows, style, trajectory, trajectory_samples, vector
+from dpjax.plot import attraction, comparison, histograms, maps, matrix, rows, style, trajectory, trajectory_samples, vector
 from dpjax.plot.maps import read_outlines
 from dpjax.plot.rows import describe as describe_rows
 from dpjax.plot.rows import has_rows
@@ -38,5 +38,9 @@ def draw(results: xr.Dataset, directory: str | pathlib.Path, outlines: maps.Outl
         drawn += [(f"{name}-{ending}", figure) for ending, figure in trajectory.figures(results).items()]
         if "private_path" in results:
             drawn.append((f"{name}-samples", trajectory_samples.figure(results)))
+    if results.attrs["workload"] == "attraction":
+        drawn.append((name, attraction.figure(results)))
+    if results.attrs["workload"] == "trajectory-comparison":
+        drawn.append((name, comparison.figure(results)))
     drawn += [(f"{name}-{measure}-histogram", histograms.figure(results, measure)) for measure in histograms.names(results)]
     return [path for stem, figure in drawn for path in style.save(figure, directory / stem)]

@@ -11,6 +11,7 @@ import pytest
 from dpjax import sweep
 from dpjax.cli import main
 from dpjax.cli.run import read_data
+from experiments.chains import REAL as FILES
 
 CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs"
 
@@ -68,15 +69,6 @@ def test_the_real_class_of_98(tmp_path, shared_data):
 
 SMALL = ("sweep.samples=40", "sweep.block=40", "sweep.axes.epsilon=[1.0]", 'sweep.axes.start=["sensitive"]')
 TRAJECTORIES = ("credit", "roads", "links", "sp-ratings", "thessaloniki", "wikispeedia")
-FILES = {
-    "sp-ratings": {"path": "ratings/sp_1981-2016_oneyear_NR_adjusted.csv"},
-    "thessaloniki": {
-        "path": "roads/thessaloniki_43_turn_counts.csv",
-        "segments": "roads/thessaloniki_iwet_segments.csv",
-        "nodes": "roads/thessaloniki_iwet_nodes.csv",
-    },
-    "wikispeedia": {"path": "wikispeedia/paths_finished.tsv.gz"},
-}
 
 
 def test_private_trajectories_in_small_and_their_claims(tmp_path, capsys):

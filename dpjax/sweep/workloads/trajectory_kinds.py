@@ -36,7 +36,7 @@ from dpjax.trajectory.mechanism import OnlineMechanism
 
 Kind = Literal["mechanism1", "exponential", "prior", "hamming", "chen", "offline"]
 KINDS = get_args(Kind)
-_CLOSE = 1e-6  # a matched epsilon within this of its target, relative
+CLOSE = 1e-6  # a matched epsilon within this of its target, relative
 _TRIES = 40
 _ROUNDING = 2**-50  # so that a bound computed from a matched epsilon is not above its target
 
@@ -118,11 +118,12 @@ def make(
     rho: float,
     b: int,
     prior_weight: float,
-    base_weight: float,
     matched: bool,
     apart: Distances,
+    close: float = CLOSE,
+    base_weight: float = 0.0,
 ) -> Made:
-    """The mechanism of a cell. matched: `epsilon` is the single-substitution epsilon to run at, not the nominal one."""
+    """The mechanism of a cell. matched: `epsilon` is the single-substitution epsilon to run at, met within `close` of it, relative."""
     if kind == "chen":
         nominal = epsilon * b if matched else epsilon
         chen = ChenMechanism(chain, epsilon=nominal, b=b)
@@ -134,7 +135,7 @@ def make(
         offline = OfflineMechanism(chain, epsilon=nominal, rho=rho, base_weight=base_weight)
         return Made(offline, Guarantee(nominal / rho, offline.substitution_bound(), False))
     m = _graded(chain, kind, epsilon, rho, b, prior_weight, apart)
-    m, loss = matched_to(m, epsilon, apart) if matched else (m, _loss(m, apart))
+    m, loss = matched_to(m, epsilon, apart, close) if matched else (m, _loss(m, apart))
     return Made(Tabulated(m), Guarantee(m.epsilon / m.rho, loss * MARGIN, affordable(m)))
 
 
@@ -156,14 +157,14 @@ def _loss(m: TrajectoryMechanism, apart: Distances) -> float:
     return substitution_epsilon(m) if affordable(m) else m.epsilon / m.rho * apart.most
 
 
-def matched_to(m: TrajectoryMechanism, target: float, apart: Distances) -> tuple[TrajectoryMechanism, float]:
+def matched_to(m: TrajectoryMechanism, target: float, apart: Distances, close: float = CLOSE) -> tuple[TrajectoryMechanism, float]:
     """`m` at the largest epsilon found whose loss, with a margin for round-off, is at most `target`; and that loss."""
     verified = dataclasses.replace(m, epsilon=target * m.rho / apart.most / MARGIN)  # by the proved bound
     loss, beyond = _loss(verified, apart), np.inf
     for _ in range(_TRIES):
-        if loss * MARGIN >= target * (1 - _CLOSE) or beyond <= verified.epsilon * (1 + _CLOSE):
+        if loss * MARGIN >= target * (1 - close) or beyond <= verified.epsilon * (1 + close):
             break
-        proposed = verified.epsilon * target * (1 - _CLOSE / 4) / (loss * MARGIN)
+        proposed = verified.epsilon * target * (1 - close / 4) / (loss * MARGIN)
         if proposed >= beyond:
             proposed = np.sqrt(verified.epsilon * beyond)
         tried = dataclasses.replace(m, epsilon=float(proposed))
