@@ -6,6 +6,7 @@ from dpjax.paths.floyd_warshall import min_plus_closure
 from dpjax.paths.most_likely_path import most_likely_path
 from dpjax.paths.relaxation import PaddedRows, distances_by_relaxation, pad_rows
 from dpjax.paths.repeated_squaring import closure_by_squaring
+from dpjax.paths.sharded_closure import sharded_closure
 
 __all__ = [
     "PaddedRows",
@@ -17,6 +18,7 @@ __all__ = [
     "min_plus_closure",
     "most_likely_path",
     "pad_rows",
+    "sharded_closure",
     "shortest_paths",
     "traced_lengths",
     "unreachable_pair",

@@ -16,7 +16,7 @@ from dpjax.sweep.reports import Cost, Status, cost, status
 from dpjax.sweep.results import open
 from dpjax.sweep.runner import Outcome, run
 from dpjax.sweep.shard_states import Shards, shards
-from dpjax.sweep.table import to_table
+from dpjax.sweep.table import to_table, write_table
 from dpjax.sweep.validation import validated
 from dpjax.sweep.workload import Coordinate, Label, Prepared, Quantity, Workload
 
@@ -52,4 +52,5 @@ __all__ = [
     "status",
     "to_table",
     "validated",
+    "write_table",
 ]

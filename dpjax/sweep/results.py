@@ -1,6 +1,7 @@
 """The results of a sweep as one labelled data set.
 
-For a measure m: m_mean, m_std, m_sem, m_min, m_max and, where edges were given, m_histogram; `samples` counts what they rest on.
+For a measure m: m_mean, m_std, m_sem, m_min, m_max, where edges were given m_histogram, and where its samples were kept m_samples;
+`samples` counts what they rest on.
 Exact quantities stand under their own names. `status` is "done" or "failed", and `error` says why; the numbers of a failed cell
 are NaN.
 """
@@ -121,6 +122,11 @@ def _measure(
         counts = _filled(shape, bins, {p: m and m.histogram for p, m in moments.items()}, np.int64(0))
         about = {"long_name": f"{quantity['long_name']}, samples in each bin", "units": "1"}
         variables[f"{name}_histogram"] = ((*dims, f"{name}_bin", *trailing), counts, about)
+    if name in schema.get("kept", ()):
+        kept = {p: None if m is None else m.samples for p, m in moments.items()}
+        drawn = (max((len(x) for x in kept.values() if x is not None), default=0), *sizes)
+        about = _attributes(quantity, ", samples")
+        variables[f"{name}_samples"] = ((*dims, "sample", *trailing), _filled(shape, drawn, kept), about)
     return variables
 
 

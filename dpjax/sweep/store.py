@@ -112,7 +112,9 @@ class Store:
     def _write(self, path: pathlib.Path, cell: Cell, record: Record) -> None:
         members: dict[str, Any] = {"law": np.array(self.digest), "cell": np.array(cell.text), "count": np.array(record.count)}
         for name, moments in record.moments.items():
-            members |= {f"measure/{name}/{field}": value for field, value in vars(moments).items() if field != "count"}
+            members |= {
+                f"measure/{name}/{field}": value for field, value in vars(moments).items() if field != "count" and value is not None
+            }
         members |= {f"exact/{name}": value for name, value in record.exact.items()}
         members["contents"] = np.array(sorted(members))  # a damaged directory of the archive can hide members, checksums and all
 

@@ -5,7 +5,8 @@ mechanism1    Mechanism 1 and its variants; mechanism2: the baseline of Chen et 
 radius        the guarantee that Mechanism 1 and the offline mechanism share
 neighbours    a chain's edges packed by degree; graph: they and the distances found so far, for one chain
 kernel        the law of the next private state; uniforms: what a transition is drawn from; online, batch: one run, many runs
-exact         the exact law of the private trajectory of a given sensitive one, for every mechanism; evolution: its recursions
+exact         the exact law of the private trajectory of a given sensitive one, for every mechanism; evolution: its recursions; sharded_law: on many
+              devices
 losses        the exact privacy loss of a step; loss_tiles: of all pairs of states, resumable
 calibration   scales matched by the exact loss; adjacency_loss: what adjacent trajectories lose; report: what (epsilon, rho) protects
 joint_chain   the operator of (s, s') for a random sensitive trajectory; joint: its exact law; stationary: in the long run
@@ -55,6 +56,7 @@ from dpjax.trajectory.offline import OfflineMechanism
 from dpjax.trajectory.online import TrajectoryState
 from dpjax.trajectory.printed import printed_entropy_tail, printed_tail
 from dpjax.trajectory.report import ProtectionReport, protection
+from dpjax.trajectory.sharded_law import ShardedLaw, sharded_law
 from dpjax.trajectory.stationary import StationaryJointLaw, joint_stationary
 from dpjax.trajectory.sufficient_drift import drift_bound, sufficient_fraction
 from dpjax.trajectory.tails import TailReport, tail_report
@@ -78,6 +80,7 @@ __all__ = [
     "JointLaw",
     "OfflineMechanism",
     "ProtectionReport",
+    "ShardedLaw",
     "StationaryJointLaw",
     "TailReport",
     "TracedLaw",
@@ -111,6 +114,7 @@ __all__ = [
     "printed_tail",
     "protection",
     "running_maximum",
+    "sharded_law",
     "substitution_epsilon",
     "sufficient_fraction",
     "tail_report",
