@@ -12,6 +12,7 @@ from dpjax.cli.errors import guarded
 from dpjax.cli.info import info
 from dpjax.cli.merge import merge
 from dpjax.cli.plot import plot
+from dpjax.cli.privatize_trajectory import privatize_trajectory
 from dpjax.cli.run import run
 
 app = typer.Typer(
@@ -40,5 +41,5 @@ def _root(
     pass
 
 
-for command in (run, merge, plot, audit, info):
-    app.command(command.__name__)(guarded(command))
+for command in (run, merge, plot, privatize_trajectory, audit, info):
+    app.command(command.__name__.replace("_", "-"))(guarded(command))
