@@ -13,7 +13,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterator
-from typing import IO
 
 from dpjax._errors import require
 from dpjax.release.exact_coins import SYSTEM, Below
@@ -31,7 +30,7 @@ class MalformedStream(ValueError):
 
 def private_lines(
     release: TrajectoryRelease,
-    source: IO[bytes],
+    source: io.BufferedIOBase,
     write: Callable[[bytes], object],
     *,
     start: int | None = None,
@@ -64,7 +63,7 @@ def private_lines(
     return written
 
 
-def _lines(source: IO[bytes]) -> Iterator[tuple[int, str]]:
+def _lines(source: io.BufferedIOBase) -> Iterator[tuple[int, str]]:
     number = 0
     while raw := source.readline(LONGEST):
         number += 1
