@@ -40,6 +40,8 @@ _MODULES = {
     "audit": "dpjax.audit",
     "simplex": "dpjax.simplex",
     "datasets": "dpjax.datasets",
+    "release": "dpjax.release",
+    "baselines": "dpjax.baselines",
     "sweep": "dpjax.sweep",
     "plot": "dpjax.plot",
 }

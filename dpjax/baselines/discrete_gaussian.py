@@ -88,7 +88,7 @@ def _tail_table(variance: float, dtype: np.dtype) -> np.ndarray:
     mass = np.exp(-(np.arange(reach + 1.0) ** 2) / (2 * variance))
     total = 2 * mass.sum() - 1
     tail = 2 * np.cumsum(mass[:0:-1])[::-1] / total
-    width = 1 << int(len(tail)).bit_length()
+    width = 1 << len(tail).bit_length()
     return np.pad(tail, (0, width - len(tail))).astype(dtype)
 
 
@@ -139,7 +139,9 @@ class DiscreteGaussianMechanism:
         wide = np.arange(-math.ceil(_REACH * math.sqrt(v)) - 2, math.ceil(_REACH * math.sqrt(v)) + 3.0)
         return np.exp(-(np.arange(-reach, reach + 1.0) ** 2) / (2 * v)) / np.exp(-(wide**2) / (2 * v)).sum()
 
-    def privatize(self, key: Key[Array, ""], counts: np.ndarray | Array, support: np.ndarray | None = None) -> Float[Array, "*batch n"]:
+    def privatize(
+        self, key: Key[Array, ""], counts: np.ndarray | Array, support: np.ndarray | None = None
+    ) -> Float[Array, "*batch n"]:
         """Private shares of each row of counts, (*batch, n); categories outside the public `support` stay 0. A simulation."""
         values = checked_counts(counts)
         mask = None if support is None else jnp.asarray(support, bool)

@@ -67,7 +67,9 @@ class DiscreteLaplaceMechanism:
         require(epsilon >= self.epsilon, "epsilon", epsilon, f"this mechanism is private at {self.epsilon} and delta 0, not below")
         return 0.0
 
-    def privatize(self, key: Key[Array, ""], counts: np.ndarray | Array, support: np.ndarray | None = None) -> Float[Array, "*batch n"]:
+    def privatize(
+        self, key: Key[Array, ""], counts: np.ndarray | Array, support: np.ndarray | None = None
+    ) -> Float[Array, "*batch n"]:
         """Private shares of each row of counts, (*batch, n); categories outside the public `support` stay 0. A simulation."""
         values = checked_counts(counts)
         mask = None if support is None else jnp.asarray(support, bool)

@@ -35,9 +35,7 @@ from dpjax.trajectory.inputs import Trajectory, trajectory_indices
 
 
 @jax.jit
-def respond(
-    key: Key[Array, ""], states: Int[Array, " steps"], n: Int[Array, ""], keep: Float[Array, ""]
-) -> Int[Array, " steps"]:
+def respond(key: Key[Array, ""], states: Int[Array, " steps"], n: Int[Array, ""], keep: Float[Array, ""]) -> Int[Array, " steps"]:
     """Each state kept with probability `keep`, else one of the n - 1 others, uniformly; pure."""
     for_coin, for_other = jax.random.split(key)
     kept = open_uniform(for_coin, states.shape, keep.dtype) < keep

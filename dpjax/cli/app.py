@@ -8,6 +8,7 @@ import typer
 
 import dpjax
 from dpjax.cli.audit import audit
+from dpjax.cli.compare import compare
 from dpjax.cli.errors import guarded
 from dpjax.cli.info import info
 from dpjax.cli.merge import merge
@@ -41,5 +42,5 @@ def _root(
     pass
 
 
-for command in (run, merge, plot, privatize_trajectory, audit, info):
+for command in (run, merge, plot, privatize_trajectory, compare, audit, info):
     app.command(command.__name__.replace("_", "-"))(guarded(command))

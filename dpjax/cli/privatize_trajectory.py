@@ -22,10 +22,14 @@ if TYPE_CHECKING:
 def privatize_trajectory(
     stream: Annotated[
         pathlib.Path | None,
-        typer.Argument(metavar="[STREAM]", help="The sensitive states, one a line; standard input unless given.", show_default=False),
+        typer.Argument(
+            metavar="[STREAM]", help="The sensitive states, one a line; standard input unless given.", show_default=False
+        ),
     ] = None,
     chain: Annotated[pathlib.Path, typer.Option(metavar="FILE", help=f"The public chain: {FORMS}.", show_default=False)] = ...,  # type: ignore[assignment]
-    epsilon: Annotated[str, typer.Option(metavar="E", help="Privacy parameter, nats; taken exactly as written.", show_default=False)] = ...,  # type: ignore[assignment]
+    epsilon: Annotated[
+        str, typer.Option(metavar="E", help="Privacy parameter, nats; taken exactly as written.", show_default=False)
+    ] = ...,  # type: ignore[assignment]
     rho: Annotated[
         str, typer.Option(metavar="R", help="Adjacency radius, in the unit of --log-base; taken exactly.", show_default=False)
     ] = ...,  # type: ignore[assignment]
@@ -36,14 +40,18 @@ def privatize_trajectory(
         bool, typer.Option("--id-column", help="Lines are identifier,state: a private trajectory for each identifier.")
     ] = False,
     out: Annotated[
-        pathlib.Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where the private states go, instead of standard output.")
+        pathlib.Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="Where the private states go, instead of standard output."),
     ] = None,
     statement: Annotated[
         pathlib.Path | None, typer.Option(metavar="FILE", help="Write the privacy statement there too, as JSON.")
     ] = None,
     log_base: Annotated[str, typer.Option(help="Unit of lengths and rho: e (nats), 2 (bits) or 10 (bans).")] = "e",
     source: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The chain's file format, a data source such as wikispeedia; unless given, told by the file.")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="The chain's file format, a data source such as wikispeedia; unless given, told by the file."
+        ),
     ] = None,
     chain_epsilon: Annotated[
         str | None, typer.Option(metavar="E", help="The chain is a private release that cost this epsilon: it adds.")

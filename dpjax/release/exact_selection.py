@@ -24,7 +24,9 @@ from dpjax.release.exact_coins import SYSTEM, Below, coin_exp
 
 def permute_and_flip(gaps: Sequence[int], denominator: int, below: Below = SYSTEM) -> int:
     """An index r, drawn by permute-and-flip with the coins exp(-gaps[r] / denominator); the smallest gap must be 0."""
-    require(len(gaps) > 0 and min(gaps) == 0, "min(gaps)", min(gaps, default=None), "subtract the smallest cost: a best one has gap 0")
+    require(
+        len(gaps) > 0 and min(gaps) == 0, "min(gaps)", min(gaps, default=None), "subtract the smallest cost: a best one has gap 0"
+    )
     left = list(range(len(gaps)))
     while True:
         at = below(len(left))

@@ -21,7 +21,7 @@ from dpjax.release.trajectory import TrajectoryRelease
 LONGEST = 2**16  # bytes of a line
 
 
-class MalformedStream(ValueError):
+class StreamError(ValueError):
     """A line of the sensitive stream cannot be read; the text names its number, never its content."""
 
     def __init__(self, line: int, reason: str) -> None:
@@ -40,7 +40,7 @@ def private_lines(
     """Write a private line for each line of `source` as soon as it is read; how many were written.
 
     `write` gets a whole line at a time and must hand it on at once. start: the public first state of every trajectory, an index;
-    None draws each from the chain's public initial law. MalformedStream for a line that cannot be read.
+    None draws each from the chain's public initial law. StreamError for a line that cannot be read.
     """
     texts = [str(label) for label in release.chain.labels]
     _check_labels(texts)
@@ -55,7 +55,7 @@ def private_lines(
             continue
         sensitive = index.get(text)
         if sensitive is None:
-            raise MalformedStream(number, "is not a known state") from None
+            raise StreamError(number, "is not a known state") from None
         at[key] = release.step(at[key], sensitive, below) if key in at else release.begin(start, below)
         private = texts[at[key]]
         write(_row([key, private]) if identifiers else f"{private}\n".encode())
@@ -68,18 +68,18 @@ def _lines(source: io.BufferedIOBase) -> Iterator[tuple[int, str]]:
     while raw := source.readline(LONGEST):
         number += 1
         if len(raw) == LONGEST and not raw.endswith(b"\n"):
-            raise MalformedStream(number, f"is longer than {LONGEST} bytes")
+            raise StreamError(number, f"is longer than {LONGEST} bytes")
         try:
             text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError:
-            raise MalformedStream(number, "is not UTF-8 text") from None
+            raise StreamError(number, "is not UTF-8 text") from None
         yield number, text
 
 
 def _plain(number: int, line: str) -> tuple[str, str]:
     text = line.strip()
     if not text:
-        raise MalformedStream(number, "is blank")
+        raise StreamError(number, "is blank")
     return "", text
 
 
@@ -87,9 +87,9 @@ def _identified(number: int, line: str) -> tuple[str, str]:
     try:
         rows = list(csv.reader([line.rstrip("\r\n")], strict=True, skipinitialspace=True))
     except csv.Error:
-        raise MalformedStream(number, "is not CSV: mend its quotes") from None
+        raise StreamError(number, "is not CSV: mend its quotes") from None
     if len(rows) != 1 or len(rows[0]) != 2 or not all(cell.strip() for cell in rows[0]):
-        raise MalformedStream(number, "does not hold an identifier and a state")
+        raise StreamError(number, "does not hold an identifier and a state")
     return rows[0][0].strip(), rows[0][1].strip()
 
 
@@ -101,4 +101,6 @@ def _row(cells: list[str]) -> bytes:
 
 def _check_labels(texts: list[str]) -> None:
     broken = [text for text in texts if text != text.strip() or len(text.splitlines()) != 1]
-    require(not broken, "a label of the chain", broken[:1], "a stream of lines needs labels without line breaks or space at their ends")
+    require(
+        not broken, "a label of the chain", broken[:1], "a stream of lines needs labels without line breaks or space at their ends"
+    )

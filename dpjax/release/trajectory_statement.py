@@ -192,5 +192,4 @@ def _rounded(value: Fraction, whole: Any) -> float:
         return 0.0
     digits = _DIGITS - math.floor(math.log10(abs(value)))
     step = Fraction(10) ** digits
-    nearest = float(Fraction(whole(value * step)) / step)
-    return nearest
+    return float(Fraction(whole(value * step)) / step)

@@ -22,7 +22,7 @@ def law_of_coin(numerator, denominator, depth):
     """P(True), by following every answer of the uniform generator with exact fractions; what is undecided at `depth`."""
     true = undecided = Fraction(0)
 
-    class Undecided(Exception):
+    class UndecidedError(Exception):
         pass
 
     stack = [((), Fraction(1))]
@@ -35,11 +35,11 @@ def law_of_coin(numerator, denominator, depth):
             try:
                 return next(answers)
             except StopIteration:
-                raise Undecided from None
+                raise UndecidedError from None
 
         try:
             shown = coin_exp(numerator, denominator, below)
-        except Undecided:
+        except UndecidedError:
             if len(tape) == depth:
                 undecided += weight
             else:

@@ -15,7 +15,6 @@ from dpjax.release.lengths import STEPS
 from dpjax.release.trajectory_law import WholeLengthMechanism
 from dpjax.selection import permute_and_flip
 from dpjax.trajectory import pairwise_losses
-
 from tests.release_trajectory.random_chains import P4, random_chain
 
 STEPS_OF_TIME = 3

@@ -10,7 +10,6 @@ from dpjax.chains import MarkovChain
 from dpjax.release import ChainBudget, TrajectoryRelease, trajectory_statement
 from dpjax.release.trajectory_statement import _decimal_down, _decimal_up, chain_budget
 from dpjax.trajectory import TrajectoryMechanism, substitution_epsilon
-
 from tests.release_trajectory.random_chains import P4
 
 
