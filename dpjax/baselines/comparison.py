@@ -196,16 +196,26 @@ def _noise(
         part = jax.random.fold_in(key, first)
         private = np.asarray(m.privatize(part, np.broadcast_to(truth.counts, (n, *truth.counts.shape)), truth.support), np.float64)
         kl, tv = _errors(truth, private)
-        kls.append(kl), tvs.append(tv)
+        kls.append(kl)
+        tvs.append(tv)
         if connected:
             stationary.append(_stationary_errors(truth, private))
-    (kl, kl_se), (tv, tv_se) = _mean(np.concatenate(kls)), _mean(np.concatenate(tvs))
+    (mean_kl, kl_se), (mean_tv, tv_se) = _mean(np.concatenate(kls)), _mean(np.concatenate(tvs))
     if len(truth.counts) == 1 and connected:
         seen = truth.counts[0][truth.support[0]].astype(np.int64)
-        kl, kl_se = expected_kl_floored(seen, m.pmf), 0.0
+        mean_kl, kl_se = expected_kl_floored(seen, m.pmf), 0.0
     note = "" if connected else "cells set to 0: KL may be infinite, the chain reducible, so no stationary law"
     return Measured(
-        name, epsilon, delta, kl, kl_se, tv, tv_se, *_mean(np.concatenate(stationary or [np.full(1, np.nan)])), draws, note
+        name,
+        epsilon,
+        delta,
+        mean_kl,
+        kl_se,
+        mean_tv,
+        tv_se,
+        *_mean(np.concatenate(stationary or [np.full(1, np.nan)])),
+        draws,
+        note,
     )
 
 

@@ -123,7 +123,9 @@ class DiscreteGaussianMechanism:
         cls, *, epsilon: float | int, delta: float | int, adjacency: str = "replace", postprocess: str = "floor"
     ) -> DiscreteGaussianMechanism:
         """The mechanism of a small variance that is (epsilon, delta)-private by the exact curve."""
-        checked_epsilon(epsilon), checked_delta(delta), checked_options(adjacency, postprocess)
+        checked_epsilon(epsilon)
+        checked_delta(delta)
+        checked_options(adjacency, postprocess)
         variance = calibrated_variance(float(epsilon), float(delta), adjacency)
         return cls(variance=variance, adjacency=adjacency, postprocess=postprocess)
 

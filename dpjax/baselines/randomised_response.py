@@ -39,8 +39,8 @@ def respond(key: Key[Array, ""], states: Int[Array, " steps"], n: Int[Array, ""]
     """Each state kept with probability `keep`, else one of the n - 1 others, uniformly; pure."""
     for_coin, for_other = jax.random.split(key)
     kept = open_uniform(for_coin, states.shape, keep.dtype) < keep
-    other = jax.random.randint(for_other, states.shape, 0, n - 1)
-    return jnp.where(kept, states, other + (other >= states))
+    other = jax.random.randint(for_other, states.shape, 0, n - 1, states.dtype)
+    return jnp.where(kept, states, other + (other >= states).astype(states.dtype))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

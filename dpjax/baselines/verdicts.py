@@ -42,6 +42,10 @@ def trajectory_verdicts(results: Sequence[MeasuredTrajectory]) -> list[str]:
     if nominal:
         kind = "exactly" if nominal[0].exact else "by its proved bound"
         pairs = ", ".join(f"{r.epsilon:g} costs {r.substitution:.3g}" for r in nominal)
+        lines.append(
+            "Epsilon here is the worst substitution of one state by another. Mechanism 1's guarantee is graded: replacing a state by a near"
+            " one costs it less, which these lines do not show."
+        )
         lines.append(f"Mechanism 1's nominal epsilon is another thing: for one substitution, {kind}, {pairs}.")
     return lines
 

@@ -57,9 +57,10 @@ def compare(
     dataset, steps = _data(data, settings or [], trajectory)
     results: Sequence[Any]
     if steps is None:
+        dataset, kept = _connected(dataset)
         results = _counts(dataset, epsilons, delta, draws, support, seed)
         verdicts = count_verdicts(results)
-        said = _CAPTIONS["counts"].format(draws=draws, support=support, delta=delta)
+        said = kept + _CAPTIONS["counts"].format(draws=draws, support=support, delta=delta)
     else:
         results, path = _trajectory(dataset, epsilons, rho, steps, seed)
         verdicts, said = trajectory_verdicts(results), f"{path} {_CAPTIONS['trajectory']}"
@@ -105,21 +106,27 @@ def _data(data: str, settings: list[str], trajectory: int | None) -> tuple[Datas
     return found, trajectory or (20 if config.workload == "trajectory" else None)
 
 
-def _counts(dataset: Dataset, epsilons: list[float], delta: float, draws: int, support: str, seed: int) -> list[Measured]:
-    import jax
-    import numpy as np
-    from scipy import sparse
-
+def _connected(dataset: Dataset) -> tuple[Dataset, str]:
+    """The data on their largest class, so that rows and stationary laws are defined, and what that left out."""
     from dpjax._errors import invalid
-    from dpjax.baselines import compare_counts
     from dpjax.chains import is_irreducible
     from dpjax.datasets import keep_largest_class
 
     if dataset.counts is None:
         invalid("DATA", dataset.name, "it holds probabilities and no counts: compare it with --trajectory STEPS")
-    if dataset.counts.ndim == 2 and not is_irreducible(dataset.counts):
-        dataset = keep_largest_class(dataset)
-        print(f"Kept the largest class: {dataset.n_states} states. {dataset.report.summary()}")
+    if dataset.counts.ndim == 1 or is_irreducible(dataset.counts):
+        return dataset, ""
+    kept = keep_largest_class(dataset)
+    return kept, f"The largest class, {kept.n_states} states. {kept.report.summary()} "
+
+
+def _counts(dataset: Dataset, epsilons: list[float], delta: float, draws: int, support: str, seed: int) -> list[Measured]:
+    import jax
+    import numpy as np
+    from scipy import sparse
+
+    from dpjax.baselines import compare_counts
+
     counts = dataset.counts.toarray() if sparse.issparse(dataset.counts) else np.asarray(dataset.counts)
     return compare_counts(jax.random.key(seed), counts, epsilons=epsilons, delta=delta, draws=draws, support=support)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import pathlib
 import sys
 from collections.abc import Callable
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -83,7 +84,7 @@ def privatize_trajectory(
     return DONE
 
 
-def _to_stdout(release: TrajectoryRelease, lines: IO[bytes], options: dict[str, Any]) -> int:
+def _to_stdout(release: TrajectoryRelease, lines: io.BufferedIOBase, options: dict[str, Any]) -> int:
     from dpjax.release import private_lines
 
     with open(sys.stdout.fileno(), "wb", buffering=0, closefd=False) as sink:
@@ -100,7 +101,7 @@ def _write_all(sink: Any, line: bytes) -> None:
         line = line[sink.write(line) :]
 
 
-def _to_file(release: TrajectoryRelease, lines: IO[bytes], path: pathlib.Path, options: dict[str, Any]) -> None:
+def _to_file(release: TrajectoryRelease, lines: io.BufferedIOBase, path: pathlib.Path, options: dict[str, Any]) -> None:
     from dpjax.release import private_lines
 
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "wb") as file:

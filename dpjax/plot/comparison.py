@@ -50,7 +50,7 @@ def figure(results: Sequence[Any], caption: str) -> Figure:
         places = np.atleast_1d(drawn.subplots(1, len(fields)))
         for place, field in zip(places, fields, strict=True):
             error(place, results, field)
-        handles, names = places[-1 if len(fields) < 3 else 0].get_legend_handles_labels()
-        drawn.legend(handles, names, loc="outside upper center", ncols=3 if len(fields) > 1 else 2)
+        named = {name: handle for place in places for handle, name in zip(*place.get_legend_handles_labels(), strict=True)}
+        drawn.legend(list(named.values()), list(named), loc="outside upper center", ncols=len(fields))
         style.caption(drawn, caption)
     return drawn

@@ -48,6 +48,8 @@ def private_lines(
     read = _identified if identifiers else _plain
     at: dict[str, int] = {}
     written = 0
+    if start is None:
+        _ = release.initial_weights  # found before a line is read, so that the first answer takes no longer than the others
     for number, line in _lines(source):
         key, text = read(number, line)
         if identifiers and number == 1 and text.lower() == "state" and text not in index:

@@ -76,7 +76,7 @@ class TrajectoryRelease:
         if start is not None:
             require(0 <= start < self.chain.n_states, "start", start, f"give a state, 0 to {self.chain.n_states - 1}")
             return start
-        return weighted(self._initial, below)
+        return weighted(self.initial_weights, below)
 
     def step(self, private: int, sensitive: int, below: Below = SYSTEM) -> int:
         """The private state after `private`, given that the sensitive chain is now at `sensitive`."""
@@ -87,7 +87,8 @@ class TrajectoryRelease:
         return int(candidates[permute_and_flip(gaps, c.denominator, below)])
 
     @functools.cached_property
-    def _initial(self) -> list[int]:
+    def initial_weights(self) -> list[int]:
+        """The chain's public initial law in whole numbers, found once: state i begins with probability weights[i] / sum(weights)."""
         return [int(share * _WEIGHTS) for share in np.asarray(self.chain.initial_distribution, np.float64).tolist()]
 
 
