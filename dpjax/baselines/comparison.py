@@ -241,7 +241,7 @@ def _errors(truth: Truth, private: Float[np.ndarray, "draws rows n"]) -> tuple[n
 
 def _stationary_errors(truth: Truth, private: Float[np.ndarray, "draws rows n"]) -> Float[np.ndarray, " draws"]:
     if truth.stationary is None:
-        return np.full(1, np.nan)
+        return np.full(len(private), np.nan)
     return 0.5 * np.abs(_stationary(private) - truth.stationary).sum(axis=-1)
 
 

@@ -37,7 +37,9 @@ def error(axes: Axes, results: Sequence[Any], field: str) -> None:
             axes.fill_between(x[shown], low[shown], (y + 2 * se)[shown], color=look["color"], alpha=0.25, linewidth=0)
     axes.set_xscale("log")
     axes.set_yscale("log")
-    style.plain_ticks(axes.xaxis)
+    epsilons = sorted({one.epsilon for one in results})
+    axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
+    axes.minorticks_off()
     axes.set_xlabel("$\\epsilon$ (nats)")
     axes.set_ylabel(PANELS[field])
 

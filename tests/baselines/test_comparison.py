@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from dpjax.baselines import comparison, compare_counts, compare_trajectory, count_verdicts, dirichlet_errors, trajectory_verdicts
+from dpjax.baselines import compare_counts, compare_trajectory, comparison, count_verdicts, dirichlet_errors, trajectory_verdicts
 from dpjax.baselines.comparison import GAUSSIAN, LAPLACE, LAPLACE_PROJECTED, PAPER, PSEUDOCOUNT, UNIFORM, Measured
 from dpjax.chains import MarkovChain, stationary_distribution
 from dpjax.simplex import DirichletMechanism
