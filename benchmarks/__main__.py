@@ -1,4 +1,4 @@
-"""`python -m benchmarks [PART ...]`: run the cases of every `bench_*.py` whose name holds one of the parts; print one table."""
+"""`python -m benchmarks [PART ...]`: run the cases of every `bench_*.py` whose name holds a part (also `memory`, `growth`); print tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pathlib
 import platform
 import sys
 
-from benchmarks import harness, memory
+from benchmarks import growth, harness, memory
 
 
 def main(parts: list[str]) -> None:
@@ -30,6 +30,8 @@ def main(parts: list[str]) -> None:
     print(harness.table(timings))
     if not parts or "memory" in parts:
         print(f"\n{memory.table()}")
+    if not parts or "growth" in parts:
+        print(f"\n{growth.table(growth.curves())}\n\n{growth.trajectory_table()}")
 
 
 if __name__ == "__main__":

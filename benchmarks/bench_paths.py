@@ -16,6 +16,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import dijkstra, floyd_warshall
 
+from benchmarks import limits
 from benchmarks.harness import Case
 from dpjax.paths import distances_to, edge_lengths, min_plus_closure, shortest_paths
 
@@ -35,7 +36,8 @@ def dense(n: int, rounds: int) -> Case:
         work=f"all-pairs closure, {n} dense states, float32",
         run=lambda: min_plus_closure(single),
         peers={"SciPy floyd_warshall": lambda: floyd_warshall(lengths)},
-        target={"SciPy floyd_warshall": 10},
+        target={"SciPy floyd_warshall": 25},
+        limit=("n^3 additions and minima", limits.min_plus_steps(float(n) ** 3)),
         rounds=rounds,
     )
 
@@ -51,6 +53,7 @@ def sparse_cases(name: str, matrix: sparse.csr_array) -> list[Case]:
             run=lambda: shortest_paths(matrix),
             peers={"SciPy dijkstra": lambda: dijkstra(lengths)},
             target={"SciPy dijkstra": 1.5},
+            limit=("n^2 distances written in float64", limits.copied(8 * STATES**2)),
             rounds=3,
         ),
         Case(

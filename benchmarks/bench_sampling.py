@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks import limits
 from benchmarks.harness import Case
 from dpjax.simplex.dirichlet import dirichlet, log_dirichlet
 from dpjax.simplex.gamma import log_gamma_draws
@@ -32,6 +33,7 @@ def _gamma_against_numpy() -> Case:
             "NumPy standard_gamma, float32": lambda: generator.standard_gamma(single, size=size, dtype=np.float32),
         },
         target={"NumPy standard_gamma, float64": 1.5, "NumPy standard_gamma, float32": 1.0},
+        limit=("64 random bits a lane", limits.random_words(10**7)),
     )
 
 
@@ -42,6 +44,7 @@ def _gamma_against_jax() -> Case:
         run=lambda: log_gamma_draws(key, alpha, 1000),
         peers={"jax.random.gamma": jax.jit(lambda: jax.random.gamma(key, alpha, (1000, 1000)))},
         target={"jax.random.gamma": 20},
+        limit=("64 random bits a lane", limits.random_words(10**6)),
         rounds=5,
     )
 
@@ -59,5 +62,6 @@ def _dirichlet(n_categories: int, n_rows: int, concentration: float) -> Case:
             "NumPy dirichlet, float64": lambda: generator.dirichlet(host, size=n_rows),
         },
         target={"jax.random.dirichlet": 20, "NumPy dirichlet, float64": 1.5},
+        limit=("64 random bits a lane", limits.random_words(n_rows * n_categories)),
         rounds=5,
     )

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks import limits
 from benchmarks.harness import Case
 from dpjax.selection import permute_and_flip
 
@@ -24,6 +25,7 @@ def cases() -> list[Case]:
             run=lambda: permute_and_flip.sample(jax.random.key(1), costs, SCALE, shape=(1_000_000,)),
             peers={"NumPy loop of Algorithm 1": lambda: loop(np.broadcast_to(whole / GRID, (1_000_000, CANDIDATES)))},
             target={"NumPy loop of Algorithm 1": 500},
+            limit=("64 random bits a draw", limits.random_words(10**6)),
             rounds=3,
         ),
         Case(
@@ -31,12 +33,14 @@ def cases() -> list[Case]:
             run=lambda: permute_and_flip.sample(jax.random.key(1), costs, SCALE, shape=(100_000,)),
             peers={"OpenDP noisy max": noisy_max([int(v) for v in whole], 100_000)},
             target={"OpenDP noisy max": 2000},
+            limit=("64 random bits a draw", limits.random_words(10**5)),
             rounds=3,
         ),
         Case(
             work=f"10^5 permute-and-flip draws, {CANDIDATES} candidates, each with its own costs (race)",
             run=lambda: permute_and_flip.sample(jax.random.key(1), device_rows, SCALE),
             peers={"NumPy loop of Algorithm 1": lambda: loop(rows)},
+            limit=("64 random bits a candidate", limits.random_words(10**5 * CANDIDATES)),
             rounds=3,
         ),
     ]

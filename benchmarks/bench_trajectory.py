@@ -14,6 +14,7 @@ import jax
 import numpy as np
 import scipy.sparse
 
+from benchmarks import limits
 from benchmarks.harness import Case
 from dpjax.chains import MarkovChain
 from dpjax.trajectory import TrajectoryMechanism, exact_law
@@ -91,6 +92,7 @@ def _batch_case(chain: MarkovChain, name: str, target: float) -> Case:
         run=lambda: m.sample(jax.random.key(0), trajectory, N, start=int(trajectory[0])),
         peers={"plain NumPy Algorithm 1": functools.partial(algorithm_1, m, trajectory, N)},
         target={"plain NumPy Algorithm 1": target},
+        limit=("64 random bits a step", limits.random_words(N * STEPS)),
         rounds=3,
     )
 
@@ -115,8 +117,16 @@ def _exact_case(chain: MarkovChain, name: str) -> Case:
     return Case(
         work=f"P(max G > v) for 50 v, 50 steps, {name}, exactly (aim: at most twice the sampler)",
         run=lambda: exact_law(m, trajectory, start).exceedance(thresholds),
-        peers={f"dpjax, {N:,} samples": lambda: m.sample(jax.random.key(0), trajectory, N, start=start)},
-        target={f"dpjax, {N:,} samples": 0.5},
+        peers={
+            f"dpjax, {N:,} samples": lambda: m.sample(jax.random.key(0), trajectory, N, start=start),
+            f"plain NumPy Algorithm 1, {N:,} samples": functools.partial(algorithm_1, m, trajectory, N),
+        },
+        target={f"dpjax, {N:,} samples": 0.5, f"plain NumPy Algorithm 1, {N:,} samples": 20},
+        limit=(
+            "a multiply-add an edge, step and v",
+            limits.multiply_adds(50.0 * 50 * scipy.sparse.csr_array(chain.matrix).nnz, np.float64),
+        ),
+        rounds=3,
     )
 
 
@@ -124,8 +134,8 @@ def cases() -> list[Case]:
     """The cases, the chains made once."""
     web, name = web_chain()
     return [
-        _batch_case(road_chain(), "43 states", 200),
-        _batch_case(web, name, 50),
+        _batch_case(road_chain(), "43 states", 500),
+        _batch_case(web, name, 100),
         _online_case(web, name),
         _exact_case(web, name),
     ]

@@ -1,7 +1,9 @@
 """Side-by-side timings: every contender of a case runs in this one process, interleaved, and the table holds medians and ratios.
 
 A case lists contenders that do the same work. The first call of each is timed apart (for dpjax it compiles); the rounds that follow
-take one timed call of each contender in turn, so that a noisy machine disturbs all alike.
+take one timed call of each contender in turn, so that a noisy machine disturbs all alike. A case may also name its physical limit: a
+call that does only what the work cannot do without (the random bits, the arithmetic, the bytes), timed like a contender; the share of
+it that dpjax reaches is the limit's time over dpjax's.
 """
 
 from __future__ import annotations
@@ -16,12 +18,13 @@ import jax
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Case:
-    """One line of the table: `run` is dpjax, `peers` are other packages; both are called without arguments."""
+    """One line of the table: `run` is dpjax, `peers` are other packages, `limit` the least work; all are called without arguments."""
 
     work: str
     run: Callable[[], object]
     peers: Mapping[str, Callable[[], object]]
     target: Mapping[str, float] = dataclasses.field(default_factory=dict)  # peer -> the ratio aimed at
+    limit: tuple[str, Callable[[], object]] | None = None  # what the work at least needs, and a call that does only that
     rounds: int = 7
 
 
@@ -33,6 +36,7 @@ class Timing:
     median_s: float
     ratio: float | None  # peer's median over dpjax's median
     target: float | None
+    share: float | None = None  # of the physical limit that dpjax reaches; on the limit's line
 
 
 def _clock(call: Callable[[], object]) -> float:
@@ -44,6 +48,8 @@ def _clock(call: Callable[[], object]) -> float:
 def measure(case: Case) -> list[Timing]:
     """Time all contenders of a case, interleaved."""
     contenders = {"dpjax": case.run, **case.peers}
+    if case.limit is not None:
+        contenders[f"limit: {case.limit[0]}"] = case.limit[1]
     first = {name: _clock(call) for name, call in contenders.items()}
     rounds = [{name: _clock(call) for name, call in contenders.items()} for _ in range(case.rounds)]
     median = {name: statistics.median(r[name] for r in rounds) for name in contenders}
@@ -53,8 +59,9 @@ def measure(case: Case) -> list[Timing]:
             contender=name,
             first_s=first[name],
             median_s=median[name],
-            ratio=None if name == "dpjax" else median[name] / median["dpjax"],
+            ratio=median[name] / median["dpjax"] if name in case.peers else None,
             target=case.target.get(name),
+            share=median[name] / median["dpjax"] if name not in case.peers and name != "dpjax" else None,
         )
         for name in contenders
     ]
@@ -62,10 +69,14 @@ def measure(case: Case) -> list[Timing]:
 
 def table(timings: list[Timing]) -> str:
     """The table as Markdown."""
-    head = "| work | contender | median (s) | first call (s) | times slower than dpjax | aimed at |\n|---|---|---|---|---|---|\n"
+    head = (
+        "| work | contender | median (s) | first call (s) | times slower than dpjax | aimed at | share of the limit reached |\n"
+        "|---|---|---|---|---|---|---|\n"
+    )
     rows = []
     for t in timings:
         ratio = "" if t.ratio is None else f"{t.ratio:.2f}"
         target = "" if t.target is None else f"{t.target:g}"
-        rows.append(f"| {t.work} | {t.contender} | {t.median_s:.4g} | {t.first_s:.4g} | {ratio} | {target} |")
+        share = "" if t.share is None else f"{100 * t.share:.0f} %"
+        rows.append(f"| {t.work} | {t.contender} | {t.median_s:.4g} | {t.first_s:.4g} | {ratio} | {target} | {share} |")
     return head + "\n".join(rows)

@@ -38,6 +38,7 @@ _MODULES = {
     "exponential_mechanism": "dpjax.selection.exponential_mechanism",
     "trajectory": "dpjax.trajectory",
     "audit": "dpjax.audit",
+    "design": "dpjax.design",
     "simplex": "dpjax.simplex",
     "datasets": "dpjax.datasets",
     "release": "dpjax.release",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import pathlib
 
-from experiments import grades, reproduction, taxis, trajectories
+from experiments import accountants, calibration, grades, reproduction, taxis, trajectories
 
 
 def main() -> None:
@@ -20,7 +20,11 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.data is not None and not arguments.data.is_dir():
         parser.error(f"--data is {str(arguments.data)!r}; there is no such folder")
-    rows = [row for experiment in (grades, taxis, trajectories) for row in experiment.run(arguments.out, arguments.data)]
+    rows = [
+        row
+        for experiment in (grades, accountants, taxis, trajectories, calibration)
+        for row in experiment.run(arguments.out, arguments.data)
+    ]
     table, _ = written = reproduction.write(rows, arguments.out)
     print(f"\n{table.read_text(encoding='utf-8')}")
     print("\n".join(str(path) for path in written))

@@ -8,6 +8,7 @@ whether the audit finds it out.
     pseudo-count     a record changes rows, from an else full row to another; or one record more; the exact value is Theorem 7's
     matrix           the corner pair in the row whose exact epsilon is largest
     trajectories     the pair of sensitive states that one step tells apart best, from the private state before it that does so
+    offline          two trajectories of two transitions that differ at the first, where the proved bound is most nearly attained
     selection        two cost vectors of a user's choice
 """
 
@@ -24,7 +25,7 @@ from dpjax._errors import require
 from dpjax.audit.bound import AuditResult, Sampler, audit
 from dpjax.selection import permute_and_flip
 from dpjax.simplex import DirichletMechanism, MatrixMechanism, PseudocountMechanism, exact_epsilon
-from dpjax.trajectory import ChenMechanism, TrajectoryMechanism, pairwise_losses
+from dpjax.trajectory import ChenMechanism, OfflineMechanism, TrajectoryMechanism, pairwise_losses
 from dpjax.trajectory.kernel import slot_log_law
 
 _FULL = 10**6  # records in the other cell of a row: they hide its total
@@ -151,6 +152,43 @@ def telling_start(m: Online, s: int, v: int) -> int:
     real = np.asarray(m.graph.neighbours.real)[: m.graph.neighbours.n_slots]
     gain = np.where(real, logs[0] - np.where(real, logs[1], 0.0), -np.inf)
     return int(np.asarray(m.graph.neighbours.owners)[int(np.argmax(gain))])
+
+
+def offline_target(m: OfflineMechanism, *, claimed: float | None = None, drawn_by: OfflineMechanism | None = None) -> Target:
+    """Two trajectories that differ at t = 1 in the pair of states whose bound is largest. claimed None: that bound.
+
+    What a substitution costs depends on the rest of the trajectory: s_2 and the public s'_0 are those that show most, and the exact
+    value is for these two trajectories. delta is 0; the outputs (s'_1, s'_2) are categories. Tries n^2 contexts: small chains.
+    """
+    bounds, n = m.loss_bounds(), m.graph.n_states
+    s, v = (int(i) for i in np.unravel_index(np.argmax(bounds), bounds.shape))
+    contexts = [(start, last) for start in range(n) for last in range(n)]
+    losses = [_loss_of(m, start, (s, last), (v, last)) for start, last in contexts]
+    start, last = contexts[int(np.argmax(losses))]
+    one = drawn_by or m
+
+    def sampler(state: int) -> Sampler:
+        def draw(key: Key[Array, ""], draws: int) -> np.ndarray:
+            paths = np.asarray(one.sample(key, np.array([start, state, last]), draws, start=start, check=False))
+            return paths[:, 1] * n + paths[:, 2]
+
+        return draw
+
+    claim = float(bounds[s, v]) if claimed is None else claimed
+    return _target("offline", sampler(s), sampler(v), None, 0.0, max(losses), claim)
+
+
+def _loss_of(m: OfflineMechanism, start: int, w: tuple[int, int], v: tuple[int, int]) -> float:
+    """The largest log-ratio, either way, of the laws of (s'_1, s'_2) given s_1, s_2 = w and = v."""
+    edges, logs = m.graph.arrivals, []
+    ends = np.repeat(np.arange(m.graph.n_states), np.diff(edges.offsets))
+    for word in (w, v):
+        one, two = (np.full((m.graph.n_states,) * 2, -np.inf) for _ in range(2))
+        for table, law in zip((one, two), m.forward(np.array([start, *word]), start).kernels(), strict=True):
+            table[edges.owners, ends] = np.log(law)
+        logs.append((one[start][:, None] + two).reshape(-1))
+    possible = np.isfinite(logs[0])
+    return float(np.abs(logs[0][possible] - logs[1][possible]).max())
 
 
 def selection_target(

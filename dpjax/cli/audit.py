@@ -46,32 +46,48 @@ def audit(
         list[str] | None,
         typer.Argument(
             metavar="[MECHANISM]...",
-            help="dirichlet, pseudocount, matrix, trajectory, chen or permute-and-flip; all of them unless told.",
+            help="dirichlet, pseudocount, matrix, trajectory, offline, chen or permute-and-flip; all of them unless named.",
             show_default=False,
         ),
     ] = None,
-    k: Annotated[float, typer.Option(help="dirichlet: concentration.")] = 20.6,
-    eta: Annotated[float, typer.Option(help="dirichlet: least share.")] = 0.073,
-    n_records: Annotated[int, typer.Option(help="dirichlet: records.")] = 98,
-    n_categories: Annotated[int, typer.Option(help="dirichlet: categories.")] = 5,
-    gamma: Annotated[float | None, typer.Option(help="dirichlet: claim A-Theorem 1's epsilon and delta at this gamma.")] = None,
-    scale: Annotated[float, typer.Option(help="pseudocount: scale; permute-and-flip: coin scale.")] = 0.5,
+    k: Annotated[float, typer.Option(help="dirichlet: the concentration k.")] = 20.6,
+    eta: Annotated[float, typer.Option(help="dirichlet: the floor of every share.")] = 0.073,
+    n_records: Annotated[int, typer.Option(help="dirichlet: number of records N.")] = 98,
+    n_categories: Annotated[int, typer.Option(help="dirichlet: number of categories n.")] = 5,
+    gamma: Annotated[
+        float | None,
+        typer.Option(help="dirichlet: claim A-Theorem 1's epsilon at its delta for this gamma; --delta is then unused."),
+    ] = None,
+    scale: Annotated[float, typer.Option(help="pseudocount: the scale s; permute-and-flip: the coin scale.")] = 0.5,
     pseudocount: Annotated[float, typer.Option(help="pseudocount: records added to each cell.")] = 10.0,
     counts: Annotated[
-        pathlib.Path | None, typer.Option(metavar="CSV", help="matrix, trajectory, chen: a square count matrix, not an example.")
+        pathlib.Path | None,
+        typer.Option(
+            metavar="CSV",
+            help="matrix, trajectory, offline, chen: a square count matrix in the example's place; a public or invented one.",
+        ),
     ] = None,
-    epsilon: Annotated[float, typer.Option(help="matrix: target at delta; trajectory, chen: epsilon.")] = 1.0,
-    rho: Annotated[float, typer.Option(help="trajectory: adjacency radius, nats.")] = 1.0,
+    epsilon: Annotated[float, typer.Option(help="matrix: the target at delta; trajectory, offline, chen: their epsilon.")] = 1.0,
+    rho: Annotated[float, typer.Option(help="trajectory, offline: the adjacency radius, nats.")] = 1.0,
     b: Annotated[int, typer.Option(help="chen: states that may differ.")] = 1,
-    costs: Annotated[str, typer.Option(help="permute-and-flip: costs under one input.")] = "0,1,2",
-    other_costs: Annotated[str, typer.Option(help="permute-and-flip: costs under the other.")] = "1,0,2",
-    delta: Annotated[float, typer.Option(help="dirichlet, pseudocount, matrix: at this delta.")] = 1e-2,
-    claimed: Annotated[float | None, typer.Option(help="The epsilon claimed, for one mechanism.")] = None,
+    costs: Annotated[str, typer.Option(help="permute-and-flip: the candidates' costs under one input.")] = "0,1,2",
+    other_costs: Annotated[str, typer.Option(help="permute-and-flip: their costs under the other input.")] = "1,0,2",
+    delta: Annotated[
+        float, typer.Option(help="dirichlet, pseudocount, matrix: every epsilon is at this delta; the others are at 0.")
+    ] = 1e-2,
+    claimed: Annotated[
+        float | None, typer.Option(help="The epsilon to test, of the one mechanism named; unless given, what the package claims.")
+    ] = None,
     draws: Annotated[int, typer.Option(help="Draws of each input; half choose the event, half decide.")] = 200_000,
-    confidence: Annotated[float, typer.Option(help="The probability that honest mechanisms all pass.")] = 0.99,
+    confidence: Annotated[float, typer.Option(help="Honest mechanisms all pass with at least this probability.")] = 0.99,
     seed: Annotated[int, typer.Option(help="The draws' seed.")] = 0,
 ) -> int:
-    """Draw mechanisms at adjacent inputs; exit 1 if the draws prove a larger epsilon than claimed."""
+    """Draw mechanisms at two adjacent inputs and set side by side what the draws prove, what is true and what is claimed.
+
+    One line for each mechanism, epsilon in nats: the lower bound that the draws prove, whatever the code does; the exact value at the worst
+    adjacent inputs; the claim. Unless told otherwise the inputs are built-in examples: the published grades setting, a chain of three states.
+    Exit 1 if a lower bound exceeds its claim: the claim is false, or the sampler is.
+    """
     import jax
 
     from dpjax._errors import require
@@ -149,6 +165,13 @@ def _trajectory(s: Settings) -> Target:
     return trajectory_target(TrajectoryMechanism(_chain(s), epsilon=s.epsilon, rho=s.rho), claimed=s.claimed)
 
 
+def _offline(s: Settings) -> Target:
+    from dpjax.audit import offline_target
+    from dpjax.trajectory import OfflineMechanism
+
+    return offline_target(OfflineMechanism(_chain(s), epsilon=s.epsilon, rho=s.rho), claimed=s.claimed)
+
+
 def _chen(s: Settings) -> Target:
     from dpjax.audit import trajectory_target
     from dpjax.trajectory import ChenMechanism
@@ -188,6 +211,7 @@ _TARGETS: dict[str, Any] = {
     "pseudocount": _pseudocount,
     "matrix": _matrix,
     "trajectory": _trajectory,
+    "offline": _offline,
     "chen": _chen,
     "permute-and-flip": _permute_and_flip,
 }

@@ -51,7 +51,7 @@ def _explained(error: BaseException) -> int:
 
 
 def _disk(error: OSError) -> tuple[str, int]:
-    from dpjax.sweep.atomic import StorageError
+    from dpjax._atomic import StorageError
 
     if isinstance(error, StorageError):
         return f"error: {error}. What was stored before is kept; the same command continues from there", FAILED

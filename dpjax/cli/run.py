@@ -83,7 +83,7 @@ def about(dataset: Any, plan: sweep.Plan) -> Mapping[str, Any]:
 
 def store_outlines(dataset: Any, directory: pathlib.Path) -> None:
     """Keep the states' outlines beside the results, so that their maps can be drawn again from the folder alone."""
-    from dpjax.sweep import atomic
+    from dpjax import _atomic as atomic
 
     if dataset is not None and dataset.outlines is not None:
         atomic.write_json(directory / "outlines.json", [[ring.tolist() for ring in rings] for rings in dataset.outlines])
@@ -91,9 +91,9 @@ def store_outlines(dataset: Any, directory: pathlib.Path) -> None:
 
 def say(directory: pathlib.Path) -> None:
     """Print what the stored results have to say in words: which rows of a matrix can be made private, and at what epsilon."""
+    from dpjax import _atomic as atomic
     from dpjax import sweep
     from dpjax.plot import describe_rows, has_rows, row_table
-    from dpjax.sweep import atomic
 
     results = sweep.open(directory)
     if has_rows(results):

@@ -10,6 +10,8 @@ privacy loss.)
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,8 +20,15 @@ from jaxtyping import Array, Float, Int, Key
 from dpjax.selection._uniform import open_uniform
 
 
+def draw_by_inverse(
+    law_of: Callable[..., Any], key: Key[Array, ""], costs: Float[Array, "*batch m"], scale: Any, where: Any, shape: tuple[int, ...]
+) -> Int[Array, "*draws"]:
+    """Draws of shape (*shape, *batch) from the law that `law_of` states of the costs."""
+    return draw_from(key, law_of(costs, scale, where), shape)
+
+
 @functools.partial(jax.jit, static_argnames="shape")
-def draw_by_inverse(key: Key[Array, ""], law: Float[Array, "*batch m"], shape: tuple[int, ...]) -> Int[Array, "*draws"]:
+def draw_from(key: Key[Array, ""], law: Float[Array, "*batch m"], shape: tuple[int, ...]) -> Int[Array, "*draws"]:
     """Indices of shape (*shape, *batch), independent, each with the probabilities of its law; -1 where a law is all zero."""
     u = open_uniform(key, shape + law.shape[:-1], law.dtype)
     if law.ndim == 1:  # twice as fast as a batch of one

@@ -25,7 +25,7 @@ from jaxtyping import Array, Float, Int, Key
 from dpjax.selection._candidates import candidate_mask, scaled_gaps
 from dpjax.selection._front import draw, evaluate
 from dpjax.selection._inverse import draw_by_inverse
-from dpjax.selection._uniform import open_uniform
+from dpjax.selection._race import draw_by_race
 
 __all__ = ["law", "log_law", "sample"]
 
@@ -74,22 +74,12 @@ def _log_law(costs: Float[Array, "*batch m"], scale: Any, where: Any) -> Float[A
     return jnp.where(allowed, -gaps - jnp.log(jnp.where(total > 0, total, 1)), -jnp.inf)
 
 
-@functools.partial(jax.jit, static_argnames="shape")
-def _by_race(
-    key: Key[Array, ""], costs: Float[Array, "*batch m"], scale: Any, where: Any, shape: tuple[int, ...]
-) -> Int[Array, "*draws"]:
-    allowed = candidate_mask(costs, where)
-    score = jnp.where(allowed, -scaled_gaps(costs, scale, allowed), -jnp.inf)
-    full = shape + costs.shape
-    log_arrival = jnp.log(-jnp.log1p(-open_uniform(key, full, costs.dtype)))
-    winner = jnp.argmax(jnp.broadcast_to(score, full) - log_arrival, axis=-1)
-    return jnp.where(jnp.broadcast_to(jnp.any(allowed, axis=-1), full[:-1]), winner, -1).astype(jnp.int32)
+def _log_exponential(u: Float[Array, "*draws"]) -> Float[Array, "*draws"]:
+    """Minus the logarithm of an exponential arrival time."""
+    return -jnp.log(-jnp.log1p(-u))
 
 
-def _by_inverse(
-    key: Key[Array, ""], costs: Float[Array, "*batch m"], scale: Any, where: Any, shape: tuple[int, ...]
-) -> Int[Array, "*draws"]:
-    return draw_by_inverse(key, _law(costs, scale, where), shape)
-
-
-_FORMS: dict[str, Callable[..., Any]] = {"race": _by_race, "inverse": _by_inverse}
+_FORMS: dict[str, Callable[..., Any]] = {
+    "race": functools.partial(draw_by_race, _log_exponential),
+    "inverse": functools.partial(draw_by_inverse, _law),
+}

@@ -37,6 +37,7 @@ from dpjax.selection._candidates import candidate_mask, scaled_gaps
 from dpjax.selection._front import draw, evaluate
 from dpjax.selection._inverse import draw_by_inverse
 from dpjax.selection._quadrature import leave_one_out_integral
+from dpjax.selection._race import draw_by_race
 from dpjax.selection._uniform import open_uniform, random_words
 
 __all__ = ["law", "log_law", "sample"]
@@ -116,22 +117,12 @@ def _by_permutation(
     return jnp.where(jnp.any(accepts, axis=-1), index, -1).astype(jnp.int32)
 
 
-@functools.partial(jax.jit, static_argnames="shape")
-def _by_race(
-    key: Key[Array, ""], costs: Float[Array, "*batch m"], scale: Any, where: Any, shape: tuple[int, ...]
-) -> Int[Array, "*draws"]:
-    allowed = candidate_mask(costs, where)
-    score = jnp.where(allowed, -scaled_gaps(costs, scale, allowed), -jnp.inf)
-    full = shape + costs.shape
-    noise = -jnp.log(open_uniform(key, full, costs.dtype))
-    winner = jnp.argmax(jnp.broadcast_to(score, full) + noise, axis=-1)
-    return jnp.where(jnp.broadcast_to(jnp.any(allowed, axis=-1), full[:-1]), winner, -1).astype(jnp.int32)
+def _exponential(u: Float[Array, "*draws"]) -> Float[Array, "*draws"]:
+    return -jnp.log(u)
 
 
-def _by_inverse(
-    key: Key[Array, ""], costs: Float[Array, "*batch m"], scale: Any, where: Any, shape: tuple[int, ...]
-) -> Int[Array, "*draws"]:
-    return draw_by_inverse(key, _law(costs, scale, where), shape)
-
-
-_FORMS: dict[str, Callable[..., Any]] = {"permutation": _by_permutation, "race": _by_race, "inverse": _by_inverse}
+_FORMS: dict[str, Callable[..., Any]] = {
+    "permutation": _by_permutation,
+    "race": functools.partial(draw_by_race, _exponential),
+    "inverse": functools.partial(draw_by_inverse, _law),
+}

@@ -4,7 +4,7 @@
 results.
 """
 
-from dpjax.sweep.atomic import StorageError
+from dpjax._atomic import StorageError
 from dpjax.sweep.config import Config, from_table, load
 from dpjax.sweep.grid import Cell, Grid, Shard
 from dpjax.sweep.interrupt import Interrupted

@@ -9,7 +9,8 @@ import shutil
 from collections.abc import Sequence
 from typing import Any
 
-from dpjax.sweep import atomic, lock, results
+from dpjax import _atomic as atomic
+from dpjax.sweep import lock, results
 from dpjax.sweep.grid import Cell, Grid
 from dpjax.sweep.law import differences
 from dpjax.sweep.store import Store, begin, create, read_manifest, verify

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpjax.sweep import atomic
+from dpjax import _atomic as atomic
 from dpjax.sweep.environment import now
 from dpjax.sweep.grid import Grid
 from dpjax.sweep.moments import Moments

@@ -17,7 +17,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from dpjax.sweep import atomic, lock, results
+from dpjax import _atomic as atomic
+from dpjax.sweep import lock, results
 from dpjax.sweep.blocks import Blocks, block_moments, in_flight
 from dpjax.sweep.environment import environment, now
 from dpjax.sweep.grid import Cell

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from dpjax.sweep import atomic
+from dpjax import _atomic as atomic
 from dpjax.sweep.environment import now
 from dpjax.sweep.grid import Cell
 from dpjax.sweep.law import differences, digest_of

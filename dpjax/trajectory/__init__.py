@@ -2,15 +2,18 @@
 
 adjacency     which trajectories must look alike: Definition 4, and Hamming
 mechanism1    Mechanism 1 and its variants; mechanism2: the baseline of Chen et al.; both are `mechanism` with other costs
+radius        the guarantee that Mechanism 1 and the offline mechanism share
 neighbours    a chain's edges packed by degree; graph: they and the distances found so far, for one chain
 kernel        the law of the next private state; uniforms: what a transition is drawn from; online, batch: one run, many runs
-exact         the exact law of the private trajectory of a given sensitive one; evolution: its recursions
-losses        the exact privacy loss of a step; calibration: scales matched by it; report: what (epsilon, rho) protects
+exact         the exact law of the private trajectory of a given sensitive one, for every mechanism; evolution: its recursions
+losses        the exact privacy loss of a step; loss_tiles: of all pairs of states, resumable
+calibration   scales matched by the exact loss; report: what (epsilon, rho) protects
 joint_chain   the operator of (s, s') for a random sensitive trajectory; joint: its exact law; stationary: in the long run
 drift         drift towards the sensitive state; sufficient_drift: its sufficient condition; neighbourhoods: one-step ranges
+joint_mixing  how fast the joint chain forgets its start
 concentration tails of the error; tails: beside the exact tail; printed: the paper's own forms; bound: what a bound says
 expected_entropy, entropy_tails, typicality: the empirical entropy's mean, tails and distribution, and the typical set
-offline       the whole private trajectory drawn at once; messages: its recursions; offline_law: its exact law
+offline       the whole private trajectory drawn at once; messages: its recursions
 measures      errors, entropy and agreement of private trajectories
 """
 
@@ -28,11 +31,11 @@ from dpjax.trajectory.concentration import (
 )
 from dpjax.trajectory.drift import Drift, joint_drift
 from dpjax.trajectory.entropy_tails import EntropyConcentration, typical_probability
-from dpjax.trajectory.exact import ExactLaw, exact_law
+from dpjax.trajectory.exact import ExactLaw, exact_law, offline_law
 from dpjax.trajectory.expected_entropy import EntropyBounds, entropy_bounds
 from dpjax.trajectory.joint import JointLaw, joint_law
 from dpjax.trajectory.joint_chain import JointChain
-from dpjax.trajectory.losses import kappa, pairwise_losses, substitution_epsilon
+from dpjax.trajectory.losses import kappa, pairwise_losses, substitution_epsilon, trajectory_loss
 from dpjax.trajectory.measures import (
     agreement,
     empirical_entropy,
@@ -47,7 +50,6 @@ from dpjax.trajectory.measures import (
 from dpjax.trajectory.mechanism1 import TrajectoryMechanism
 from dpjax.trajectory.mechanism2 import ChenMechanism
 from dpjax.trajectory.offline import OfflineMechanism
-from dpjax.trajectory.offline_law import OfflineLaw, offline_law
 from dpjax.trajectory.online import TrajectoryState
 from dpjax.trajectory.printed import printed_entropy_tail, printed_tail
 from dpjax.trajectory.report import ProtectionReport, protection
@@ -70,7 +72,6 @@ __all__ = [
     "Interval",
     "JointChain",
     "JointLaw",
-    "OfflineLaw",
     "OfflineMechanism",
     "ProtectionReport",
     "StationaryJointLaw",
@@ -106,6 +107,7 @@ __all__ = [
     "substitution_epsilon",
     "sufficient_fraction",
     "tail_report",
+    "trajectory_loss",
     "transition_lengths",
     "typical_interval",
     "typical_probability",

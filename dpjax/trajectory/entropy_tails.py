@@ -6,6 +6,7 @@ S = n H_n = sum_{t<n} W(s'_t, s'_{t+1}) on the joint chain Z_t = (s_t, s'_t); g_
         r_t = the largest range, over z, of W(s', o) + g_{t+1}(s+, o) over what can follow z; and first the range of g_0 at the start;
     4d  (Chernoff)   P(H_n >= h) <= min_theta e^{-theta n h} E e^{theta S}, E by a forward pass with kernels K e^{theta W};
     4e  (Cantelli)   P(H_n >= E H_n + nu) <= Var / (Var + nu^2), Var = Var H_n, exactly;
+    4f  (Paulin)     P(H_n >= E H_n + nu) <= exp(-2 n^2 nu^2 / ((4n - 2) (W_max - W_min)^2 tau_min)), tau_min of `joint_mixing`;
 
 and the same below the mean. The typical set of width eta is |H_n - H(S)| <= eta: its probability is at least 1 minus a bound above
 and a bound below.
@@ -23,6 +24,7 @@ from jaxtyping import Float
 from dpjax._errors import require
 from dpjax.trajectory.bound import Bound, upper
 from dpjax.trajectory.joint import JointLaw
+from dpjax.trajectory.joint_mixing import mixing_factor
 from dpjax.trajectory.neighbourhoods import one_step_extremes
 
 _LARGEST_EXPONENT = 300.0  # theta (W_max - W_min)
@@ -53,6 +55,19 @@ class EntropyConcentration:
         variance = max(self.law.variance_entropy, 0.0) * (1 + _MEAN_ERROR) + _MEAN_ERROR * self.mean**2
         squared = np.where(deviation > 0, deviation, 0.0) ** 2
         return upper(np.where(squared > 0, variance / np.where(squared > 0, variance + squared, 1.0), 1.0), 1.0)
+
+    def paulin(self, nu: Any, tau_min: float | int | None = None) -> Bound:
+        """Theorem 4f; the same on either side.
+
+        tau_min: of the joint chain, 9 t_mix will do; found for chains of up to 32 states, ValueError for a larger one without it.
+        """
+        deviation, n = self._deviation(nu), self.law.n_steps
+        found = mixing_factor(self.law.chain, n) if tau_min is None else tau_min
+        require(bool(0 < found < np.inf), "tau_min", tau_min, "give the positive mixing factor of the joint chain, in steps")
+        exponent = np.where(deviation > 0, 2 * (n * deviation) ** 2, 0.0)
+        spread = max(float(np.ptp(self.law.chain.lengths)), np.finfo(float).tiny)
+        with np.errstate(over="ignore"):
+            return upper(np.exp(-exponent / (4 * n - 2) / spread / spread / found), 1.0)
 
     def chernoff(self, nu: Any, below: bool = False) -> Bound:
         """Theorem 4d. Costs some 30 forward passes for each nu."""

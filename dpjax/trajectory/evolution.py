@@ -13,6 +13,7 @@ the edges times the columns, and all thresholds move at once.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +30,16 @@ class Arrivals(NamedTuple):
     owners: Int[np.ndarray, " edges"]  # the state the edge leaves
     slots: Int[np.ndarray, " edges"]  # where the packed neighbours hold the edge
     lengths: Float[np.ndarray, " edges"]
+
+
+class Forward(NamedTuple):
+    """The private trajectory as a Markov chain of its own: the law of s'_0, and the kernels of the transitions, in order.
+
+    `kernels()` begins anew at each call; a kernel has one number for each edge, in the order of `Arrivals`.
+    """
+
+    first: Float[np.ndarray, " n"]
+    kernels: Callable[[], Iterable[Float[np.ndarray, " edges"]]]
 
 
 class Moments(NamedTuple):

@@ -72,6 +72,17 @@ def graph_of(chain: MarkovChain) -> ChainGraph:
     return ChainGraph(chain)
 
 
+class OnChain:
+    """What lives on one chain, and shares the chain's graph with everything else on it."""
+
+    chain: MarkovChain
+
+    @property
+    def graph(self) -> ChainGraph:
+        """The chain's edges and the distances found so far, shared by all mechanisms on the chain."""
+        return graph_of(self.chain)
+
+
 def _require_irreducible(chain: MarkovChain, edges: Edges) -> None:
     if chain.is_irreducible():
         return

@@ -78,6 +78,13 @@ def _require_feasible(graph: ChainGraph, states: Int[np.ndarray, " steps"]) -> N
         )
 
 
+def thresholds_of(v: Any) -> Float[np.ndarray, "*thresholds"]:
+    """A threshold in nats, or a one-dimensional array of them, as float64."""
+    levels = np.asarray(v, np.float64)
+    require(levels.ndim <= 1 and not np.isnan(levels).any(), "v", v, "give a threshold in nats, or a one-dimensional array")
+    return levels
+
+
 def initial_law(graph: ChainGraph, start: Start) -> Float[np.ndarray, " n"]:
     """The law p_0 of s'_0: the chain's initial distribution, a Dirac at a public state, or the distribution given."""
     if start is None:

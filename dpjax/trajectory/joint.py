@@ -22,7 +22,7 @@ from jaxtyping import Float
 
 from dpjax._errors import require
 from dpjax.trajectory.graph import ChainGraph
-from dpjax.trajectory.inputs import Start, initial_law
+from dpjax.trajectory.inputs import Start, initial_law, thresholds_of
 from dpjax.trajectory.joint_chain import JointChain, joint_chain_of
 from dpjax.trajectory.mechanism import OnlineMechanism
 
@@ -65,13 +65,13 @@ class JointLaw:
 
     def exceedance(self, v: Any) -> np.float64 | Float[np.ndarray, " thresholds"]:
         """P(max_t V_t > v), strictly, t = 0 included; v (nats) a number or an array of thresholds, the result of its shape."""
-        levels = _thresholds(v)
+        levels = thresholds_of(v)
         found = [self._removed(part) for part in self._parts(levels.reshape(-1))]
         return np.concatenate([np.zeros(0), *found]).reshape(levels.shape)[()]
 
     def step_exceedance(self, v: Any) -> Float[np.ndarray, steps * thresholds]:
         """P(V_t > v) for each t = 0..n; v (nats) a number or an array of thresholds (the last axis of the result)."""
-        levels = _thresholds(v)
+        levels = thresholds_of(v)
         nu, tails = self.start, []
         for t in range(self.n_steps + 1):
             nu = nu if t == 0 else self.chain.forward(nu)
@@ -135,9 +135,3 @@ def joint_start(graph: ChainGraph, start: Any, sensitive: Start) -> Float[np.nda
         bool((given >= 0).all() and abs(total - 1) <= 1e-6), "start", start, "give probabilities that are 0 or more and sum to 1"
     )
     return given / total
-
-
-def _thresholds(v: Any) -> Float[np.ndarray, "*thresholds"]:
-    levels = np.asarray(v, np.float64)
-    require(levels.ndim <= 1 and not np.isnan(levels).any(), "v", v, "give a threshold in nats, or a one-dimensional array")
-    return levels

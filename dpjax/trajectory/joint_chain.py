@@ -21,7 +21,6 @@ import functools
 from collections.abc import Iterator
 from typing import Any
 
-import jax
 import numpy as np
 import scipy.sparse
 from jaxtyping import Float
@@ -115,11 +114,7 @@ class JointChain:
     def _tables(self) -> Iterator[Float[np.ndarray, "targets edges"]]:
         size = max(1, _GROUP_ENTRIES // len(self.lengths))
         for first in range(0, self.n_states, size):
-            yield np.stack([self._kernel(s) for s in range(first, min(first + size, self.n_states))])
-
-    def _kernel(self, s: int) -> Float[np.ndarray, " edges"]:
-        with jax.enable_x64(True):
-            return np.asarray(self.mechanism.law_table(s))[self.graph.arrivals.slots]
+            yield np.stack(self.mechanism.arriving_laws(np.arange(first, min(first + size, self.n_states))))
 
     def _pattern(self, size: int) -> tuple[Any, Any]:
         if size not in self._patterns:

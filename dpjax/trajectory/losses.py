@@ -13,74 +13,115 @@ private state before it can be any state. By Lemma 1, ell_c(s, v) <= c [G(s, v) 
 Mechanism 2.
 
 Logarithms of the law come from the selection in the log domain: a ratio of probabilities would underflow once c times a
-distance passes 700. All pairs cost n^2 |E| differences: 43 states take milliseconds, 3,817 states with 58,081 edges 8.5e11.
+distance passes 700. All pairs cost n^2 |E| / 2 differences, in tiles (`loss_tiles`): 43 states take milliseconds; for 3,817 states
+with 58,081 edges see the page. A largest loss needs only the tiles whose proved bound exceeds what was found elsewhere.
 """
 
 from __future__ import annotations
 
-import jax
-import jax.numpy as jnp
+import pathlib
+
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from dpjax._errors import require
-from dpjax.trajectory.kernel import Kernel, slot_log_law
+from dpjax.trajectory.inputs import Start, Trajectory, initial_law, trajectory_indices
+from dpjax.trajectory.loss_tiles import LossTiles, Progress, log_law
 from dpjax.trajectory.mechanism import OnlineMechanism
 
-AFFORDABLE = 2e10  # differences n^2 |E| up to which all pairs are computed: about 10 s on one core
-TILE = 32  # sensitive states a tile, on each side
+AFFORDABLE = 2e10  # n^2 |E| up to which all pairs are computed unasked: some 10 s on one core
+_SKIPPED = 1 + 5e-13  # a tile whose bound is within this factor of what was found is left out: half of calibration's margin
+
+Store = str | pathlib.Path | None
 
 
 def affordable(m: OnlineMechanism) -> bool:
-    """Whether the exact loss of all pairs of states costs at most AFFORDABLE differences."""
+    """Whether the exact loss of all pairs of states costs so little that it is computed unasked."""
     return m.graph.n_states**2 * len(m.graph.edges.states) <= AFFORDABLE
 
 
-def pairwise_losses(m: OnlineMechanism) -> Float[np.ndarray, "n n"]:
+def pairwise_losses(m: OnlineMechanism, store: Store = None, progress: Progress | None = None) -> Float[np.ndarray, "n n"]:
     """ell(s, v) in nats for all pairs of sensitive states (row s, column v), float64; zero on the diagonal.
 
-    Computed in tiles of TILE by TILE states. Raises ValueError where all pairs are not affordable: see the mechanism's
-    `loss_bounds`.
+    store: a folder where finished tiles are kept, from which a killed run continues. progress: called with the tiles done and the
+    tiles in all. Raises ValueError where all pairs are many and there is no store: see the mechanism's `loss_bounds`.
     """
-    n = m.graph.n_states
-    require(
-        affordable(m),
-        "chain",
-        f"{n} states, {len(m.graph.edges.states)} edges",
-        "all pairs are too many; use m.loss_bounds(), the proved bound",
-    )
-    losses = np.zeros((n, n))
-    tiles = [range(a, min(a + TILE, n)) for a in range(0, n, TILE)]
-    with jax.enable_x64(True):
-        logs = [jnp.stack([_log_table(m.kernel, m.cost_row(s)) for s in tile]) for tile in tiles]
-        for rows, log_s in zip(tiles, logs, strict=True):
-            for columns, log_v in zip(tiles, logs, strict=True):
-                losses[np.ix_(rows, columns)] = _tile_losses(log_s, log_v)
+    losses = np.zeros((m.graph.n_states, m.graph.n_states))
+    for tile in _tiles(m, store).all(progress):
+        losses[np.ix_(tile.rows, tile.columns)] = tile.there
+        losses[np.ix_(tile.columns, tile.rows)] = tile.back
     return losses
 
 
-def substitution_epsilon(m: OnlineMechanism) -> float:
+def substitution_epsilon(m: OnlineMechanism, store: Store = None, progress: Progress | None = None) -> float:
     """The exact epsilon, in nats, of replacing any one state of a trajectory by any other: the largest of `pairwise_losses`."""
-    return float(pairwise_losses(m).max())
+    return kappa(m, 1.0 - np.eye(m.graph.n_states), store, progress)
 
 
-def kappa(m: OnlineMechanism, distance: Float[np.ndarray, "n n"]) -> float:
+def kappa(
+    m: OnlineMechanism,
+    distance: Float[np.ndarray, "n n"],
+    store: Store = None,
+    progress: Progress | None = None,
+    enough: float = np.inf,
+) -> float:
     """max over s != v of ell(s, v) / distance(s, v): the exact rate of loss against a distance on states, such as G_sym.
 
-    inf where a pair at distance zero can be told apart; a pair at distance zero that cannot be told apart counts as 0.
+    inf where a pair at distance zero can be told apart; a pair at distance zero that cannot be told apart counts as 0. Right to a
+    relative 1e-12 (tiles that cannot hold more are left out). enough: a rate above which the search stops with what it has found.
+    Store and progress as for `pairwise_losses`.
     """
-    losses, apart = pairwise_losses(m), ~np.eye(m.graph.n_states, dtype=bool)
+    tiles, best = _tiles(m, store), 0.0
+    limit = _rates(m.loss_bounds(), distance)
+    bounds = np.array([max(_largest(limit, tiles, a, b), _largest(limit, tiles, b, a)) for a, b in tiles.pairs])
+    order = np.argsort(-bounds, kind="stable")
+    for done, k in enumerate(order):
+        if bounds[k] <= best * _SKIPPED or best > enough:
+            break
+        tile = tiles.tile(*tiles.pairs[k])
+        there = _rates(tile.there, distance[np.ix_(tile.rows, tile.columns)])
+        back = _rates(tile.back, distance[np.ix_(tile.columns, tile.rows)])
+        best = max(best, float(there.max()), float(back.max()))
+        if progress is not None:
+            progress(done + 1, len(order))
+    return best
+
+
+def trajectory_loss(m: OnlineMechanism, w: Trajectory, v: Trajectory, start: Start = None) -> float:
+    """The exact loss of one pair of trajectories, nats: max over outputs s' of log P(s' | w) - log P(s' | v).
+
+    w, v: states of equal length, possible or not; start as in `init`. Backward over the steps, edges a step: the largest gain from
+    each private state on. At most the sum of the losses of the steps, and less where no output is the worst at every step.
+    """
+    one, other = (trajectory_indices(m.graph, x, check=False) for x in (w, v))
+    require(len(one) == len(other), "v", v, f"give a trajectory of {len(one)} states, as w")
+    arrivals = m.graph.arrivals
+    ends = np.repeat(np.arange(m.graph.n_states), np.diff(arrivals.offsets))
+    gain = np.zeros(m.graph.n_states)
+    for s, t in zip(one[:0:-1], other[:0:-1], strict=True):
+        after = log_law(m, int(s)) - log_law(m, int(t)) + gain[ends]
+        gain = np.full(m.graph.n_states, -np.inf)
+        np.maximum.at(gain, arrivals.owners, after)
+    return float(gain[initial_law(m.graph, start) > 0].max())
+
+
+def _tiles(m: OnlineMechanism, store: Store) -> LossTiles:
+    require(
+        store is not None or affordable(m),
+        "chain",
+        f"{m.graph.n_states} states, {len(m.graph.edges.states)} edges",
+        "all pairs are many: give a folder as store, which keeps what is done; or use m.loss_bounds(), the proved bound",
+    )
+    return LossTiles(m, store)
+
+
+def _largest(limit: Float[np.ndarray, "n n"], tiles: LossTiles, a: int, b: int) -> float:
+    return float(limit[np.ix_(tiles.bands[a], tiles.bands[b])].max())
+
+
+def _rates(
+    losses: Float[np.ndarray, "rows columns"], distance: Float[np.ndarray, "rows columns"]
+) -> Float[np.ndarray, "rows columns"]:
+    """losses / distance; 0 where nothing is lost, inf where something is lost at no distance."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        rates = np.where(losses > 0, losses / distance, 0.0)
-    return float(rates[apart].max(initial=0.0))
-
-
-@jax.jit
-def _log_table(kernel: Kernel, costs: Float[Array, " n"]) -> Float[Array, " slots"]:
-    real = kernel.neighbours.real[: kernel.neighbours.n_slots]
-    return jnp.where(real, slot_log_law(kernel, costs), 0.0)  # padding differs by 0, as log pi(o) does at best
-
-
-@jax.jit
-def _tile_losses(log_s: Float[Array, "rows slots"], log_v: Float[Array, "columns slots"]) -> Float[Array, "rows columns"]:
-    return jax.lax.map(lambda one: jnp.max(one[None, :] - log_v, axis=1), log_s)
+        return np.where(losses > 0, losses / distance, 0.0)

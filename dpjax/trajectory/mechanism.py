@@ -7,6 +7,7 @@ Subclasses say which costs the next private state is selected by (`costs_to`), a
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from typing import SupportsIndex
 
 import jax
@@ -15,9 +16,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from dpjax._errors import require
-from dpjax.chains import MarkovChain
 from dpjax.trajectory import batch, online
-from dpjax.trajectory.graph import ChainGraph, graph_of
+from dpjax.trajectory.evolution import Forward
+from dpjax.trajectory.graph import OnChain
 from dpjax.trajectory.inputs import Start, Trajectory, initial_law, state_index, trajectory_indices
 from dpjax.trajectory.kernel import Kernel, slot_law
 from dpjax.trajectory.online import TrajectoryState
@@ -31,10 +32,8 @@ _begin_lanes = jax.jit(batch.begin_lanes)
 _walk = jax.jit(batch.walk_lanes)
 
 
-class OnlineMechanism:
+class OnlineMechanism(OnChain):
     """Draws a feasible private trajectory while the sensitive one unfolds. Subclasses are frozen dataclasses."""
-
-    chain: MarkovChain
 
     @property
     def scale(self) -> float:
@@ -53,11 +52,6 @@ class OnlineMechanism:
     def loss_bounds(self) -> Float[np.ndarray, "n n"]:
         """The proved bound on the loss of replacing state i by j at one time, nats."""
         raise TypeError("a mechanism states its bound")
-
-    @property
-    def graph(self) -> ChainGraph:
-        """The chain's edges and the distances found so far, shared by all mechanisms on the chain."""
-        return graph_of(self.chain)
 
     @functools.cached_property
     def kernel(self) -> Kernel:
@@ -133,6 +127,26 @@ class OnlineMechanism:
                     paths[k].append(path)
                 block += len(position) // PER_BLOCK
             return jnp.concatenate([jnp.concatenate(path).T for path in paths])[:n]
+
+    def forward(self, states: Int[np.ndarray, " steps"], start: Start) -> Forward:
+        """The private trajectory's law given s_0..s_n: the kernels of one stretch are kept, more are made again at each pass."""
+        stretches = list(batch.segments(states[1:], self.graph.neighbours.n_slots))
+        held: dict[int, list[Float[np.ndarray, " edges"]]] = {}
+
+        def kernels() -> Iterator[Float[np.ndarray, " edges"]]:
+            for k, (targets, position) in enumerate(stretches):
+                laws = held.get(k) or self.arriving_laws(targets)
+                if len(stretches) == 1:
+                    held[k] = laws
+                yield from (laws[at] for at in position)
+
+        return Forward(initial_law(self.graph, start), kernels)
+
+    def arriving_laws(self, targets: Int[np.ndarray, " targets"]) -> list[Float[np.ndarray, " edges"]]:
+        """pi(. | s, i) of every edge for each target s, on the host, in the order of the states that the edges arrive at."""
+        with jax.enable_x64(True):
+            tables = [self.law_table(int(s)) for s in targets]  # all are under way before the first is waited for
+        return [np.asarray(table)[self.graph.arrivals.slots] for table in tables]
 
     def law_table(self, s: int) -> Float[Array, " slots"]:
         """pi(. | s, i) of every row i, in the slots of the packed neighbours; call it under float64."""

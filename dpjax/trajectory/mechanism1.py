@@ -15,22 +15,21 @@ sensitive state, so the guarantee is unchanged; it trades closeness for likely t
 from __future__ import annotations
 
 import dataclasses
-import math
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from dpjax._errors import require
 from dpjax.chains import MarkovChain
-from dpjax.trajectory.adjacency import Adjacency, HammingAdjacency
+from dpjax.trajectory.adjacency import HammingAdjacency
 from dpjax.trajectory.graph import graph_of
-from dpjax.trajectory.inputs import require_epsilon, require_scale
 from dpjax.trajectory.kernel import SELECTIONS
 from dpjax.trajectory.mechanism import OnlineMechanism
+from dpjax.trajectory.radius import WithinRadius
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class TrajectoryMechanism(OnlineMechanism):
+class TrajectoryMechanism(WithinRadius, OnlineMechanism):
     """Mechanism 1 and its variants.
 
     chain: irreducible. epsilon: nats, 0 or more (0: uniform over neighbours). rho: adjacency radius in nats, positive.
@@ -47,13 +46,8 @@ class TrajectoryMechanism(OnlineMechanism):
     prior_weight: float | int = 0.0
 
     def __post_init__(self) -> None:
-        require_epsilon(self.epsilon)
-        Adjacency(rho=self.rho, symmetrisation=self.symmetrisation)
-        with np.errstate(over="ignore", divide="ignore"):
-            require_scale(float(np.float64(self.epsilon) / np.float64(2 * self.rho)), self.epsilon)
         require(self.selection in SELECTIONS, "selection", self.selection, f"use one of {', '.join(map(repr, SELECTIONS))}")
-        require(bool(0 <= self.prior_weight < math.inf), "prior_weight", self.prior_weight, "give a finite weight, 0 or more")
-        graph_of(self.chain)
+        self.check("prior_weight")
 
     @classmethod
     def under_hamming(
@@ -73,16 +67,6 @@ class TrajectoryMechanism(OnlineMechanism):
         return cls(chain, epsilon=epsilon, rho=radius, selection=selection, prior_weight=prior_weight)
 
     @property
-    def adjacency(self) -> Adjacency:
-        """Definition 4 at this radius and symmetrisation."""
-        return Adjacency(rho=self.rho, symmetrisation=self.symmetrisation)
-
-    @property
-    def scale(self) -> float:
-        """c = epsilon / sensitivity = epsilon / (2 rho)."""
-        return self.epsilon / self.adjacency.sensitivity()
-
-    @property
     def rule(self) -> tuple[str, float]:
         """The selection and the prior's weight."""
         return self.selection, self.prior_weight
@@ -90,8 +74,3 @@ class TrajectoryMechanism(OnlineMechanism):
     def costs_to(self, targets: Int[np.ndarray, " targets"]) -> Float[np.ndarray, "targets n"]:
         """G(y, s): from the candidate to the sensitive state."""
         return self.graph.distances_to(targets)
-
-    def loss_bounds(self) -> Float[np.ndarray, "n n"]:
-        """The proved bound on the loss of replacing state i by j at one time: (epsilon / rho) G_avg(i, j), nats."""
-        G = self.graph.all_distances()
-        return self.scale * (G + G.T)

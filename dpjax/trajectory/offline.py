@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -31,13 +30,13 @@ from jaxtyping import Array, Float, Int, Key
 from dpjax._errors import require
 from dpjax.chains import MarkovChain
 from dpjax.trajectory import batch
-from dpjax.trajectory.adjacency import Adjacency
 from dpjax.trajectory.calibration import MARGIN
-from dpjax.trajectory.graph import ChainGraph, graph_of
-from dpjax.trajectory.inputs import Start, Trajectory, initial_law, require_epsilon, trajectory_indices
+from dpjax.trajectory.evolution import Forward
+from dpjax.trajectory.inputs import Start, Trajectory, initial_law, trajectory_indices
 from dpjax.trajectory.kernel import Kernel
 from dpjax.trajectory.messages import backward_messages, step_laws
 from dpjax.trajectory.online import begin
+from dpjax.trajectory.radius import WithinRadius
 from dpjax.trajectory.uniforms import PER_BLOCK
 
 _begin_lanes = jax.jit(batch.begin_lanes)
@@ -48,7 +47,7 @@ _laws = jax.jit(step_laws)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class OfflineMechanism:
+class OfflineMechanism(WithinRadius):
     """An exact draw of the whole private trajectory.
 
     chain: irreducible. epsilon: nats, 0 or more. rho: adjacency radius in nats, positive. symmetrisation: of the adjacency, as for
@@ -63,30 +62,7 @@ class OfflineMechanism:
     base_weight: float | int = 0.0
 
     def __post_init__(self) -> None:
-        require_epsilon(self.epsilon)
-        Adjacency(rho=self.rho, symmetrisation=self.symmetrisation)
-        require(bool(0 <= self.base_weight < math.inf), "base_weight", self.base_weight, "give a finite weight, 0 or more")
-        graph_of(self.chain)
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Definition 4 at this radius and symmetrisation."""
-        return Adjacency(rho=self.rho, symmetrisation=self.symmetrisation)
-
-    @property
-    def scale(self) -> float:
-        """c = epsilon / (2 rho)."""
-        return self.epsilon / self.adjacency.sensitivity()
-
-    @property
-    def graph(self) -> ChainGraph:
-        """The chain's edges and the distances found so far."""
-        return graph_of(self.chain)
-
-    def loss_bounds(self) -> Float[np.ndarray, "n n"]:
-        """The proved bound on the loss of replacing state i by j at one time, in any trajectory: (epsilon / rho) G_avg, nats."""
-        G = self.graph.all_distances()
-        return self.scale * (G + G.T)
+        self.check("base_weight")
 
     def substitution_bound(self) -> float:
         """The proved bound on the single-substitution epsilon: the largest of `loss_bounds`. There is no exact value to report."""
@@ -127,6 +103,16 @@ class OfflineMechanism:
         with jax.enable_x64(True):
             distances = jnp.asarray(self.graph.distances_to(states[first + 1 : last + 1]))
             return np.asarray(_laws(self._kernel, distances, messages[first + 1 : last + 1]))
+
+    def forward(self, states: Int[np.ndarray, " steps"], start: Start) -> Forward:
+        """The private trajectory's law given s_0..s_n: the messages are kept, the kernels made again at each pass."""
+        messages = self.messages(states)
+
+        def kernels() -> Iterator[Float[np.ndarray, " edges"]]:
+            for first, last in self.stretches(len(states) - 1):
+                yield from self.laws(states, messages, first, last)[:, self.graph.arrivals.slots]
+
+        return Forward(self.first_law(messages, start), kernels)
 
     def stretches(self, n_steps: int) -> Iterator[tuple[int, int]]:
         """The transitions first + 1 .. last of each stretch whose laws fit in one table."""

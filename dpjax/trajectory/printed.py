@@ -22,16 +22,12 @@ import scipy.special
 from jaxtyping import Float
 
 from dpjax._errors import require
-from dpjax.chains.mixing import mixing_time
-from dpjax.chains.stationary import only_closed_class
 from dpjax.trajectory.bound import Bound
 from dpjax.trajectory.concentration import hajek
 from dpjax.trajectory.drift import Drift
 from dpjax.trajectory.expected_entropy import asymmetry
 from dpjax.trajectory.joint import JointLaw
-from dpjax.trajectory.joint_chain import JointChain
-
-_MIXING_STATES = 1024
+from dpjax.trajectory.joint_mixing import joint_mixing_time
 
 
 class PrintedConstants(NamedTuple):
@@ -87,18 +83,6 @@ def printed_entropy_tail(law: JointLaw, found: Drift, nu: Any, t_mix: int | None
     start = n / (n - 1) * law.chain.mechanism.chain.entropy_rate() + offset
     silent = not start < float(law.chain.lengths.max())
     return PrintedEntropyTail(offset, Bound(claim, np.asarray((claim >= 1) | silent)))
-
-
-def joint_mixing_time(chain: JointChain) -> int:
-    """The smallest t at which the joint chain is within total variation 1/4 of stationary from every recurrent state.
-
-    For chains of up to 32 states; ValueError for a periodic or larger one.
-    """
-    n = chain.n_states
-    require(n**2 <= _MIXING_STATES, "chain", f"{n} states", "the joint chain is too large here; give t_mix")
-    T = chain.matrix()
-    states = only_closed_class(T, "the joint chain")
-    return mixing_time(T.toarray()[np.ix_(states, states)])
 
 
 def _claim(value: Float[np.ndarray, "*asked"]) -> Bound:

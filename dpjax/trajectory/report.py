@@ -4,7 +4,7 @@ An adjacency radius means nothing by itself: on a chain whose states are all fur
 are adjacent, and an epsilon for adjacent trajectories then promises nothing at all. What always holds is the metric guarantee,
 (epsilon / rho) G_avg(i, j) for replacing i by j at one time, and what can be compared between mechanisms is the
 single-substitution epsilon: the exact one where all pairs of states are affordable, its proved bound, said to be one,
-elsewhere.
+elsewhere. For the offline mechanism the bound is all there is: what one substitution costs depends on the rest of the trajectory.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from dpjax.trajectory.calibration import MARGIN
 from dpjax.trajectory.losses import affordable, substitution_epsilon
 from dpjax.trajectory.mechanism1 import TrajectoryMechanism
 from dpjax.trajectory.mechanism2 import ChenMechanism
+from dpjax.trajectory.offline import OfflineMechanism
+
+_EXACT = "exactly computed"
 
 
 class ProtectionReport(NamedTuple):
@@ -35,27 +38,25 @@ class ProtectionReport(NamedTuple):
     substitution_epsilon: float  # replacing any one state by any other: exact, or its proved bound
     substitution_bound: float  # the proved bound
     exact: bool  # whether substitution_epsilon is exact
+    basis: str  # what substitution_epsilon rests on, in words
 
     def __str__(self) -> str:
-        kind = "exactly computed" if self.exact else "the proved bound; all pairs are too many for the exact value"
         lines = [
             f"epsilon {self.epsilon:g} for {self.adjacency}, on {self.n_states} states:",
             f"  {self.pairs_within_rho} of {self.n_pairs} pairs of states are adjacent when one replaces the other once;",
             f"  distinct states are {self.g_min:.4g} to {self.g_max:.4g} apart, so adjacent trajectories differ in at most"
             f" {self.most_differences:g} states;",
-            f"  replacing any one state by any other costs epsilon {self.substitution_epsilon:.4g} ({kind}).",
+            f"  replacing any one state by any other costs epsilon {self.substitution_epsilon:.4g} ({self.basis}).",
         ]
         if self.vacuous:
             lines.append("  WARNING: no two distinct trajectories are adjacent, so this epsilon promises nothing.")
         return "\n".join(lines)
 
 
-def protection(m: TrajectoryMechanism | ChenMechanism) -> ProtectionReport:
+def protection(m: TrajectoryMechanism | ChenMechanism | OfflineMechanism) -> ProtectionReport:
     """What `m` protects on its chain. Needs the distances of all pairs of states."""
-    n = m.graph.n_states
-    upper = np.triu_indices(n, 1)
+    upper = np.triu_indices(m.graph.n_states, 1)
     bound = float(m.loss_bounds().max()) * MARGIN
-    exact = affordable(m)
     adjacency = m.adjacency
     if isinstance(adjacency, Adjacency):
         apart = adjacency.symmetrised(m.graph.all_distances())[upper]
@@ -65,17 +66,28 @@ def protection(m: TrajectoryMechanism | ChenMechanism) -> ProtectionReport:
         radius, words = float(adjacency.b), f"trajectories that differ in at most {adjacency.b} states (Hamming)"
     g_min = float(apart.min(initial=np.inf))
     within = int((apart <= radius).sum())
+    substitution, basis = _substitution(m, bound)
     return ProtectionReport(
         epsilon=m.epsilon,
         adjacency=words,
-        n_states=n,
+        n_states=m.graph.n_states,
         n_pairs=len(apart),
         pairs_within_rho=within,
         g_min=g_min,
         g_max=float(apart.max(initial=0.0)),
         most_differences=np.floor(radius / g_min) if g_min > 0 else np.inf,
         vacuous=within == 0,
-        substitution_epsilon=substitution_epsilon(m) * MARGIN if exact else bound,
+        substitution_epsilon=substitution,
         substitution_bound=bound,
-        exact=exact,
+        exact=basis == _EXACT,
+        basis=basis,
     )
+
+
+def _substitution(m: TrajectoryMechanism | ChenMechanism | OfflineMechanism, bound: float) -> tuple[float, str]:
+    """The single-substitution epsilon, and what it rests on."""
+    if isinstance(m, OfflineMechanism):
+        return bound, "the proved bound; the exact cost depends on the rest of the trajectory"
+    if not affordable(m):
+        return bound, "the proved bound; all pairs are too many for the exact value"
+    return substitution_epsilon(m) * MARGIN, _EXACT

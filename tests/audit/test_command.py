@@ -34,8 +34,8 @@ def test_every_mechanism_unless_told(call):
     assert (code, complaint) == (0, "")
     lines = said.splitlines()
     names = [re.split(r"\s{2,}", line)[0] for line in lines[1:-1]]
-    assert names == ["dirichlet", "pseudocount", "matrix", "trajectory", "chen", "permute-and-flip"]
-    assert said.count("honest as far as these draws show") == 6
+    assert names == ["dirichlet", "pseudocount", "matrix", "trajectory", "offline", "chen", "permute-and-flip"]
+    assert said.count("honest as far as these draws show") == 7
 
 
 def test_a_claim_that_is_too_small(call):

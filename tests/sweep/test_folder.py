@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 import sweep_normals
 
+from dpjax import _atomic as atomic
 from dpjax import sweep
-from dpjax.sweep import atomic, lock, store
+from dpjax.sweep import lock, store
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 

@@ -15,6 +15,7 @@ from dpjax.trajectory import (
     typical_interval,
     typical_probability,
 )
+from dpjax.trajectory.joint_mixing import joint_mixing_time, mixing_factor
 
 
 def entropies(law):
@@ -67,7 +68,7 @@ def test_no_bound_on_the_mean_is_below_it_on_a_thousand_chains(random_chain):
 
 
 def check_tails(random_chain, seeds):
-    spoke = dict.fromkeys(("azuma", "chernoff", "cantelli"), 0)
+    spoke = dict.fromkeys(("azuma", "chernoff", "cantelli", "paulin"), 0)
     for seed, law in cases(random_chain, seeds):
         values, weights = entropies(law)
         found = EntropyConcentration(law)
@@ -76,6 +77,7 @@ def check_tails(random_chain, seeds):
             deviation = sign * (values - found.mean)
             exact = np.array([weights[deviation >= one - 1e-12].sum() for one in nu])
             bounds = {"azuma": found.azuma(nu), "chernoff": found.chernoff(nu, below), "cantelli": found.cantelli(nu)}
+            bounds["paulin"] = found.paulin(nu)
             for name, bound in bounds.items():
                 assert (bound.value[1:] >= np.array([weights[deviation >= one].sum() for one in nu])[1:]).all(), (seed, name)
                 assert bound.vacuous[0]
@@ -115,6 +117,44 @@ def test_ranges_and_moments_equal_their_definitions(random_chain):
         ranges.append(max(float(np.ptp(after[z][T[z] > 0])) for z in range(9)))
         g = np.array([float(T[z][T[z] > 0] @ after[z][T[z] > 0]) for z in range(9)])
     np.testing.assert_allclose(found.ranges, [0.0, *ranges[::-1]], rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_mixing_factor_equals_its_definition(random_chain, seed):
+    law = joint_law(TrajectoryMechanism(random_chain(3400 + seed, 3), epsilon=1.0, rho=1.0), 12, start=0)
+    T, found = law.chain.matrix().toarray(), [4.0 * 13]
+    for t in range(1, 13):
+        power = np.linalg.matrix_power(T, t)
+        apart = max(np.abs(power[x] - power[y]).sum() / 2 for x in range(9) for y in range(9))
+        if apart < 1 - 1e-9:
+            found.append(t * ((2 - apart) / (1 - apart)) ** 2)
+    assert mixing_factor(law.chain, 12) == pytest.approx(min(found), rel=1e-9)
+    assert mixing_factor(law.chain, 12) >= min(found)  # never better than the truth
+
+
+def test_the_mixing_form_in_numbers_and_where_nothing_mixes(chain3):
+    """4f at n = 50, nu = 1; an oracle of its own formula; a chain of period 2, where one block is all there is."""
+    law = joint_law(TrajectoryMechanism(chain3, epsilon=1.0, rho=1.0), 50, start=0)
+    found = EntropyConcentration(law)
+    tau = mixing_factor(law.chain, 50)
+    assert tau == pytest.approx(63.58, abs=0.01)
+    assert tau <= 9 * joint_mixing_time(law.chain)
+    R = np.log(0.92) - np.log(0.01)
+    assert found.paulin(1.0).value == pytest.approx(np.exp(-2 * 50**2 / (R**2 * 198 * tau)), rel=1e-9)
+    assert found.paulin(1.0).value == pytest.approx(0.981, abs=5e-4)
+    assert found.paulin(1.0, tau_min=90).value > found.paulin(1.0).value
+    assert found.paulin([0.0, -1.0]).vacuous.all()
+    assert found.paulin(1.0, tau_min=1e30).vacuous
+    with pytest.raises(ValueError, match="tau_min is 0"):
+        found.paulin(1.0, tau_min=0)
+    cycle = MarkovChain.from_matrix(np.kron([[0, 1], [1, 0]], np.full((2, 2), 0.5)))
+    law = joint_law(TrajectoryMechanism(cycle, epsilon=1.0, rho=1.0), 5, start=0)
+    assert mixing_factor(law.chain, 5) == pytest.approx(24.0)
+    large = MarkovChain.from_matrix(np.full((33, 33), 1 / 33))
+    law = joint_law(TrajectoryMechanism(large, epsilon=1.0, rho=1.0), 1, start=0)
+    with pytest.raises(ValueError, match="give tau_min"):
+        EntropyConcentration(law).paulin(1.0)
+    assert EntropyConcentration(law).paulin(1.0, tau_min=9).value < 1  # all edges alike: S never moves
 
 
 def test_the_distribution_is_enclosed_as_closely_as_its_resolution(random_chain):

@@ -8,7 +8,7 @@ import pytest
 import scipy.stats
 
 from dpjax.chains import MarkovChain
-from dpjax.trajectory import OfflineMechanism, offline_law
+from dpjax.trajectory import OfflineMechanism, TrajectoryMechanism, exact_law, joint_law, offline_law, protection
 from dpjax.trajectory import batch as batch_module
 from dpjax.trajectory.evolution import arriving
 
@@ -43,7 +43,7 @@ def test_everything_equals_enumeration(random_chain, oracle, base, seed):
     entropy = np.where(joint > 0, lengths.sum(axis=1), 0.0) / n
 
     m = OfflineMechanism(chain, epsilon=1.8, rho=1.0, base_weight=base)
-    law = offline_law(m, list(word), start=start, check=False)
+    law = exact_law(m, list(word), start=start, check=False)
     for t in range(n + 1):
         np.testing.assert_allclose(law.marginals[t], np.bincount(outputs[:, t], joint, size), rtol=1e-12, atol=1e-15)
     np.testing.assert_allclose(law.expected_error, joint @ errors, rtol=1e-12, atol=1e-15)
@@ -75,7 +75,7 @@ def test_the_tail_is_that_of_one_masked_backward_pass(random_chain, oracle, seed
             b = chain.matrix @ (np.exp(-m.scale * G[:, s]) * (G[:, s] <= v) * b)
         return float((np.eye(6)[2] * (G[:, word[0]] <= v)) @ b)
 
-    law = offline_law(m, word, start=2, check=False)
+    law = exact_law(m, word, start=2, check=False)
     for v in (0.5, 1.0, 2.0, 3.0):
         assert law.exceedance(v) == pytest.approx(1 - normaliser(v) / normaliser(np.inf), abs=1e-12)
 
@@ -86,10 +86,10 @@ def test_laws_stay_right_where_weights_pass_the_range_of_floats(chain4, oracle):
     for base in (0.0, 1.0):
         m = OfflineMechanism(chain4, epsilon=5e5, rho=1.0, base_weight=base)
         for start in (0, 2, 3):  # from 2 it has to catch up
-            law = offline_law(m, word, start=start)
+            law = exact_law(m, word, start=start)
             assert np.isfinite(law.marginals).all()
             np.testing.assert_allclose(law.marginals.sum(axis=1), 1.0, rtol=1e-12)
-        assert offline_law(m, word, start=0).exceedance(0.0) < 1e-300  # the sensitive trajectory itself
+        assert exact_law(m, word, start=0).exceedance(0.0) < 1e-300  # the sensitive trajectory itself
 
 
 def log_laws(chain, oracle, scale, base):
@@ -195,22 +195,53 @@ def test_a_lane_is_the_same_alone_in_any_batch_and_in_any_stretch(random_chain, 
     for lane in (0, 211):
         assert (np.asarray(m.privatize(jax.random.fold_in(KEY, lane), word, check=False)) == whole[lane]).all()
     assert (chain.matrix[whole[:, :-1], whole[:, 1:]] > 0).all()
-    tail = offline_law(m, word, check=False).exceedance(1.0)
+    tail = exact_law(m, word, check=False).exceedance(1.0)
     monkeypatch.setattr(batch_module, "LANES", 64)
     monkeypatch.setattr(batch_module, "STEPS", 16)
     assert (np.asarray(m.sample(KEY, word, 300, check=False)) == whole).all()
-    assert offline_law(m, word, check=False).exceedance(1.0) == pytest.approx(tail, rel=1e-13)
+    assert exact_law(m, word, check=False).exceedance(1.0) == pytest.approx(tail, rel=1e-13)
 
 
 def test_the_first_sensitive_state_is_never_used(chain3):
     m = OfflineMechanism(chain3, epsilon=5.0, rho=1.0)
-    one, other = (offline_law(m, [s, 1, 2, 1], check=False) for s in (0, 2))
+    one, other = (exact_law(m, [s, 1, 2, 1], check=False) for s in (0, 2))
     np.testing.assert_array_equal(one.marginals, other.marginals)
 
 
 def test_epsilon_zero_is_the_base(chain3):
-    law = offline_law(OfflineMechanism(chain3, epsilon=0, rho=1, base_weight=1), [0, 2, 2], start=1)
+    law = exact_law(OfflineMechanism(chain3, epsilon=0, rho=1, base_weight=1), [0, 2, 2], start=1)
     np.testing.assert_allclose(law.marginals[1], chain3.matrix[1], rtol=1e-12)
+
+
+def test_one_result_for_every_mechanism(chain3):
+    """The names that `exact_law` gives are the same for an online mechanism, the offline one, and a random sensitive trajectory."""
+    offline, word = OfflineMechanism(chain3, epsilon=1.0, rho=1.0), [0, 0, 1, 2]
+    online = TrajectoryMechanism(chain3, epsilon=1.0, rho=1.0)
+    laws = [exact_law(offline, word, start=0), exact_law(online, word, start=0), joint_law(online, 3, start=0)]
+    assert type(laws[0]) is type(laws[1])
+    for law in laws:
+        assert law.marginals.shape == (4, 3)
+        assert law.expected_error.shape == (4,)
+        assert law.exceedance([2.0, 3.0]).shape == (2,)
+        assert law.step_exceedance(2.0).shape == (4,)
+        assert law.expected_entropy > 0
+        assert law.variance_entropy > 0
+    same = offline_law(offline, word, start=0)
+    assert (same.marginals == laws[0].marginals).all()
+
+
+def test_the_report_gives_the_bound_and_says_why(chain3):
+    m = OfflineMechanism(chain3, epsilon=1.0, rho=6.0)
+    report, online = protection(m), protection(TrajectoryMechanism(chain3, epsilon=1.0, rho=6.0))
+    assert not report.exact
+    assert report.substitution_epsilon == report.substitution_bound == m.substitution_bound() == online.substitution_bound
+    assert report[1:9] == online[1:9]
+    assert "depends on the rest of the trajectory" in str(report)
+
+
+def test_a_coin_scale_that_overflows_is_refused(chain3):
+    with pytest.raises(ValueError, match="epsilon is 1e\\+300; the coin scale"):
+        OfflineMechanism(chain3, epsilon=1e300, rho=1e-300)
 
 
 def test_bad_arguments_name_themselves(chain3):

@@ -90,13 +90,6 @@ def test_losses_do_not_underflow(chain3):
     assert (ell <= m.loss_bounds() * (1 + 1e-12)).all()
 
 
-def test_tiles_change_nothing(random_chain, monkeypatch):
-    m = TrajectoryMechanism(random_chain(900, 11), epsilon=1.0, rho=1.0)
-    whole = pairwise_losses(m)
-    monkeypatch.setattr(losses_module, "TILE", 4)
-    assert (pairwise_losses(m) == whole).all()
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_calibrated_scales_meet_their_targets_and_a_little_more_does_not(random_chain, seed):
     chain = random_chain(1000 + seed, 4)

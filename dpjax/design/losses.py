@@ -1,0 +1,93 @@
+"""What a design minimises: expected errors of the private stationary distribution in its first-order law, smooth in all parameters.
+
+X = pi~ - pi is taken as normal, mean m = E pi~ - pi (smoothing and second order), variances s^2. Then, with weights w (1 unless given),
+
+    "tv":  1/2 sum_l w_l E|X_l|,    E|X| = s sqrt(2/pi) exp(-m^2/(2 s^2)) + m erf(m/(s sqrt 2))  (the folded normal law),
+    "l2":  sum_l w_l (m_l^2 + s_l^2),
+    "kl":  1/2 sum_l w_l (m_l^2 + s_l^2)/pi_l, the divergence KL(pi || pi~) to second order.
+
+A loss of one's own is a function (law, pi) -> scalar of the `StationaryLaw` and of the public model's stationary law, in jax.numpy.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import erf
+from jaxtyping import Array, Float
+
+from dpjax._errors import require
+from dpjax.design.stationary_law import Numbers, StationaryLaw
+
+Loss = Callable[[StationaryLaw, Float[Array, " n"]], Float[Array, ""]]
+Weighted = Callable[[StationaryLaw, Float[Array, " n"], Any], Float[Array, ""]]
+Named = Literal["tv", "l2", "kl"]
+
+
+def folded_normal_mean(mean: Numbers, variance: Numbers) -> Float[Array, "*shape"]:
+    """E|X| for X normal, elementwise; |mean| where the variance is 0. Pure and smooth where the variance is positive."""
+    some = variance > 0
+    s = jnp.sqrt(jnp.where(some, variance, 1.0))
+    z = mean / (s * math.sqrt(2))
+    return jnp.where(some, s * math.sqrt(2 / math.pi) * jnp.exp(-(z**2)) + mean * erf(z), jnp.abs(mean))
+
+
+def total_variation(
+    law: StationaryLaw, pi: Float[Array, " n"], weights: Float[Array, " n"] | Float[np.ndarray, " n"] | float = 1.0
+) -> Float[Array, ""]:
+    """Expected total variation of pi~ from pi in the first-order law; with weights, half the weighted sum of E|pi~_l - pi_l|."""
+    return 0.5 * (weights * folded_normal_mean(law.mean - pi, law.covariance.diagonal())).sum()
+
+
+def squared_error(
+    law: StationaryLaw, pi: Float[Array, " n"], weights: Float[Array, " n"] | Float[np.ndarray, " n"] | float = 1.0
+) -> Float[Array, ""]:
+    """Expected (weighted) squared error of pi~ in the first-order law."""
+    return (weights * ((law.mean - pi) ** 2 + law.covariance.diagonal())).sum()
+
+
+def divergence(
+    law: StationaryLaw, pi: Float[Array, " n"], weights: Float[Array, " n"] | Float[np.ndarray, " n"] | float = 1.0
+) -> Float[Array, ""]:
+    """Expected KL(pi || pi~), nats, to second order: half the squared error over pi."""
+    return 0.5 * squared_error(law, pi, weights / pi)
+
+
+_NAMED: dict[str, Weighted] = {"tv": total_variation, "l2": squared_error, "kl": divergence}
+
+
+def resolve(loss: Named | Loss, weights: np.ndarray | None, n: int) -> tuple[Weighted, Float[np.ndarray, " n"]]:
+    """The loss as a function (law, pi, weights) -> scalar, one object for each loss, and the weights; ValueError where they do not fit."""
+    if callable(loss):
+        require(weights is None, "weights", weights, "a loss of your own weighs by itself; weights go with a named one")
+        return _unweighted(loss), np.ones(n)
+    require(loss in _NAMED, "loss", loss, f"use one of {', '.join(map(repr, _NAMED))}, or a function (law, pi) -> scalar")
+    given = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
+    require(given.shape == (n,), "weights", weights, f"give one weight for each of the {n} states")
+    require(bool((np.isfinite(given) & (given >= 0)).all() and given.any()), "weights", weights, "finite, at least 0, not all 0")
+    return _NAMED[loss], given
+
+
+@functools.lru_cache(maxsize=16)
+def _unweighted(loss: Loss) -> Weighted:
+    return lambda law, pi, weights: loss(law, pi)
+
+
+def evaluate(
+    loss: Callable[..., Array], law: StationaryLaw, pi: Float[np.ndarray, " n"], weights: Float[np.ndarray, " n"] | float = 1.0
+) -> np.float64:
+    """A loss (law, pi, weights) -> scalar of NumPy float64 arrays, as a NumPy float64.
+
+    >>> from dpjax.design import stationary_law, total_variation
+    >>> law = stationary_law(np.array([[0.9, 0.1], [0.3, 0.7]]), 1000.0)
+    >>> round(float(evaluate(total_variation, law, law.stationary)), 5)
+    0.01011
+    """
+    with jax.enable_x64(True):
+        return np.float64(loss(StationaryLaw(*(jnp.asarray(x) for x in law)), jnp.asarray(pi), weights))

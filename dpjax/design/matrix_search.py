@@ -1,0 +1,185 @@
+"""Choosing smoothing and concentrations of a private matrix under a joint (epsilon, delta), on a public model.
+
+At a given pseudo-count alpha_i a row's privacy depends on its scale s_i alone, and every row may have its own largest one, since rows are
+composed in parallel: the paper's rule, one factor c for all rows, is held back by the weakest. What is left to choose is alpha. With
+m_i the public least count of row i's cells, s_i = s*(m_i + alpha_i) (`frontier`),
+
+    Q_i = (N_i P_i + alpha_i)/(N_i + n_i alpha_i),    k_i = s*(m_i + alpha_i) (N_i + n_i alpha_i),
+
+and the loss is a function of the first-order law of the private stationary distribution at (Q, k), bias included. With alpha_i = least_i +
+e^{theta_i} it is searched over theta by `minimise`, from equal pseudo-counts of several sizes and from seeded ones. The chosen alpha_i then
+get their scales from the exact accountant, not from the table.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from dpjax._errors import invalid, require
+from dpjax.chains import MarkovChain
+from dpjax.design.certificate import Adjacency
+from dpjax.design.frontier import Frontier, frontier, log_largest_scale
+from dpjax.design.losses import Loss, Named, Weighted, evaluate, resolve
+from dpjax.design.matrix_design import MatrixDesign, smoothed_rows
+from dpjax.design.optimise import Minimum, Objective, Progress, minimise
+from dpjax.design.stationary_law import stationary_moments
+from dpjax.simplex import MatrixMechanism, PseudocountMechanism
+
+Real = np.ndarray | float | int | list
+_ABOVE = 1e-3  # the least cell that is tried, over the infimum that can meet the target
+_SIZES = (-6.0, -1.0, 0.0, 1.0, 2.0)  # starts: log of the extra pseudo-count over the least cell
+
+
+class _Facts(NamedTuple):
+    """Public facts of the rows, checked."""
+
+    n_records: np.ndarray
+    support: np.ndarray
+    minimum_count: np.ndarray
+    P: np.ndarray  # the public model
+    pi: np.ndarray
+
+    @property
+    def constant(self) -> np.ndarray:
+        """Rows with one supported category: no draw."""
+        return self.support.sum(axis=1) == 1
+
+
+def design_matrix(
+    *,
+    epsilon: float | int,
+    delta: float,
+    n_records: Real,
+    support: np.ndarray,
+    public_model: np.ndarray,
+    minimum_count: Real = 0,
+    adjacency: Adjacency = "row",
+    loss: Named | Loss = "tv",
+    weights: np.ndarray | None = None,
+    steps: int = 200,
+    random_starts: int = 1,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> MatrixDesign:
+    """The pseudo-counts and scales that minimise the expected stationary error on `public_model` among those that meet (epsilon, delta).
+
+    public_model: (n, n), irreducible on the support: a transition matrix THAT IS PUBLIC (last year's published figures, a survey, a guess).
+    A DESIGN CHOSEN ON THE SENSITIVE COUNTS LEAKS THEM: its parameters depend on them, and the certificate does not cover that. n_records: row
+    totals, public ("row"), or a public guess of them that guides the search alone ("any"). support: (n, n) booleans, public. minimum_count:
+    a public lower bound on every supported cell of each row, 0 or more ("row" only). loss, weights: see `losses`; or a function (law, pi)
+    -> scalar in jax.numpy. progress: called with lines of text. Deterministic given `seed`.
+    """
+    facts = _checked(n_records, support, minimum_count, public_model)
+    require(adjacency in ("row", "any"), "adjacency", adjacency, 'it must be "row" or "any"')
+    if adjacency == "any":
+        require(not facts.minimum_count.any(), "minimum_count", minimum_count, 'adjacency "any" covers every database: give 0')
+    else:
+        _require_neighbours(facts)
+    table = frontier(float(epsilon), float(delta))
+    least = np.where(facts.constant, 0.0, np.maximum(float(table.least) * (1 + _ABOVE) - facts.minimum_count, 0.0))
+    chosen, weighing = resolve(loss, weights, len(facts.pi))
+    cell = np.where(facts.constant, 2.0 * table.least, facts.minimum_count + least)
+    support = facts.support.astype(np.float64)
+    search = _Search(table, facts.constant, support, facts.n_records, least, cell, facts.P, facts.pi, weighing)
+    starts = _starts(facts, table, adjacency == "any", random_starts, seed)
+    found = minimise(_objective(chosen), search, starts, steps=steps, progress=progress)
+    alpha = _pseudocounts(found, facts, least)
+    design = MatrixDesign(
+        adjacency=adjacency,
+        epsilon=float(epsilon),
+        delta=float(delta),
+        n_records=facts.n_records,
+        support=facts.support,
+        minimum_count=facts.minimum_count,
+        pseudocount=alpha,
+        mechanism=_mechanism(facts, alpha, float(epsilon), float(delta), adjacency),
+        loss=found.loss,
+        trace=found.trace,
+        settled=found.settled,
+    )
+    return dataclasses.replace(design, loss=evaluate(chosen, design.predict(facts.P), facts.pi, weighing))
+
+
+class _Search(NamedTuple):
+    """What the objective reads, all of it traced; `cell` is the least cell without what theta adds."""
+
+    table: Frontier
+    constant: Any
+    support: Any
+    n_records: Any
+    least: Any
+    cell: Any
+    P: Any
+    pi: Any
+    weights: Any
+
+
+@functools.lru_cache(maxsize=16)
+def _objective(loss: Weighted) -> Objective:
+    """(theta, what it depends on) -> loss; theta has one entry, for all rows, or one for each."""
+
+    def objective(theta: Float[Array, " parameters"], x: _Search) -> Float[Array, ""]:
+        more = jnp.where(x.constant, 0.0, jnp.broadcast_to(jnp.exp(theta), x.n_records.shape))
+        alpha = x.least + more
+        records = x.n_records + x.support.sum(axis=1) * alpha
+        Q = (x.n_records[:, None] * x.P + alpha[:, None] * x.support) / records[:, None]
+        k = jnp.where(x.constant, jnp.inf, jnp.exp(log_largest_scale(x.table, x.cell + more)) * records)
+        return loss(stationary_moments(Q, k), x.pi, x.weights)
+
+    return objective
+
+
+def _starts(facts: _Facts, table: Frontier, shared: bool, random_starts: int, seed: int) -> list[np.ndarray]:
+    rng, centre = np.random.default_rng(seed), np.log(table.least)
+    width = 1 if shared else len(facts.pi)
+    return [np.full(width, centre + size) for size in _SIZES] + [centre + rng.standard_normal(width) for _ in range(random_starts)]
+
+
+def _pseudocounts(found: Minimum, facts: _Facts, least: np.ndarray) -> np.ndarray:
+    return np.where(facts.constant, 0.0, least + np.exp(np.broadcast_to(found.point, least.shape)))
+
+
+def _mechanism(
+    facts: _Facts, alpha: np.ndarray, epsilon: float, delta: float, adjacency: Adjacency
+) -> MatrixMechanism | PseudocountMechanism:
+    """Every row at its largest concentration (or all rows at their largest scale) at these pseudo-counts, by the exact accountant."""
+    if adjacency == "any":
+        return PseudocountMechanism.calibrate(epsilon=epsilon, delta=delta, pseudocount=float(alpha[~facts.constant][0]))
+    rows = smoothed_rows(facts.n_records, facts.support, facts.minimum_count, alpha)
+    return MatrixMechanism.calibrate(rows=rows, epsilon=epsilon, delta=delta)
+
+
+def _checked(n_records: Real, support: np.ndarray, minimum_count: Real, public_model: np.ndarray) -> _Facts:
+    mask = np.asarray(support)
+    square = mask.ndim == 2 and mask.shape[0] == mask.shape[1] and mask.dtype == bool
+    require(square, "support", np.shape(support), "give a square matrix of booleans, one row a state")
+    require(bool(mask.any(axis=1).all()), "support", support, "every row needs a category")
+    n = mask.sum(axis=1)
+    require(bool((n > 1).any()), "support", support, "every row has one category: there is nothing to privatise")
+    totals, least = (np.broadcast_to(np.asarray(x, dtype=np.float64), n.shape) for x in (n_records, minimum_count))
+    require(bool((np.isfinite(totals) & (totals >= 1)).all()), "n_records", n_records, "every row needs one record or more")
+    require(bool((np.isfinite(least) & (least >= 0)).all()), "minimum_count", minimum_count, "counts are at least 0")
+    chain = MarkovChain.from_matrix(np.asarray(public_model))
+    P = np.asarray(chain.matrix)
+    require(P.shape == mask.shape, "public_model", P.shape, f"its shape must be that of the support, {mask.shape}")
+    outside = np.flatnonzero(np.where(mask, 0.0, P).any(axis=1)).tolist()
+    require(
+        not outside, "public_model", outside, "these rows have transitions outside the support: leave them out, or declare them"
+    )
+    chain.require_irreducible()
+    return _Facts(totals, mask, np.where(n == 1, 0.0, least), P, np.asarray(chain.stationary_distribution()))
+
+
+def _require_neighbours(facts: _Facts) -> None:
+    """The rows that have no two adjacent databases with all cells at least minimum_count are refused: n_i m_i + 1 > N_i."""
+    n = facts.support.sum(axis=1)
+    alone = np.flatnonzero((n > 1) & (n * facts.minimum_count + 1 > facts.n_records))
+    if len(alone):
+        mend = "have no two adjacent databases with every cell at least minimum_count, so their guarantee would be empty: declare a smaller one"
+        invalid("minimum_count", facts.minimum_count[alone].tolist(), f"rows {alone[:8].tolist()} ({len(alone)} in all) {mend}")

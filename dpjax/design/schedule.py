@@ -1,0 +1,181 @@
+"""A budget over the steps of a private trajectory: Mechanism 1 with a coin scale c_t that changes with t.
+
+By the chain rule and Lemma 1 the loss between trajectories w and v is at most sum_t 2 c_t G_avg(w_t, v_t). With D = max G_avg and
+epsilon_t = 2 c_t D, what one changed state at time t costs at most:
+
+* Definition 4 (sum_t G_sym <= rho): the worst neighbour puts all of rho where c_t is largest, so the guarantee is 2 rho max_t c_t, every c_t
+  may be as large as the largest, and nothing can be exchanged between steps: the constant scale is best. Use `TrajectoryMechanism`.
+* up to b states differ, by any amount: the guarantee is the sum of the b largest epsilon_t. For b = 1 that is the largest, and again the
+  constant one is best; for b >= 2 a step's epsilon can be traded for another's; for b = n (a neighbour may differ in every step) the
+  constraint is sum_t epsilon_t <= total.
+
+The scales minimise a weighted sum of the expected errors E V_t, exact over the public chain's own trajectories (`expected_errors`), over
+epsilon_t = total e^{theta_t} / (sum of the b largest e^{theta}). Proofs: the docs, "Design".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+
+from dpjax._errors import require
+from dpjax.chains import MarkovChain
+from dpjax.design.expected_errors import expected_errors, walk_of
+from dpjax.design.optimise import Objective, Progress, minimise
+from dpjax.trajectory import TrajectoryMechanism, substitution_epsilon
+from dpjax.trajectory.inputs import trajectory_indices
+from dpjax.trajectory.joint import joint_start
+
+ErrorLoss = Callable[[Float[Array, " steps"]], Float[Array, ""]]
+_ROUNDING = 1e-12  # over the rounding of a sum of step epsilons
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class EpsilonSchedule:
+    """One epsilon for each transition, for trajectories that may differ in up to `changed_states` of s_1..s_n. Made by `epsilon_schedule`.
+
+    epsilons: (n,) nats, the most that changing s_t alone costs. total: the joint epsilon, at least the sum of the changed_states largest of
+    them: ValueError otherwise. loss, constant_loss: what was minimised, here and for the constant schedule of the same total.
+    """
+
+    chain: MarkovChain
+    total: float
+    changed_states: int
+    epsilons: np.ndarray
+    loss: float
+    constant_loss: float
+    trace: np.ndarray = dataclasses.field(repr=False)
+    settled: bool
+
+    def __post_init__(self) -> None:
+        values = np.array(self.epsilons, dtype=np.float64)
+        values.setflags(write=False)
+        object.__setattr__(self, "epsilons", values)
+        self.certify()
+
+    def certify(self) -> float:
+        """The joint epsilon, from the mechanisms themselves and rounded up; ValueError if it is above the total."""
+        found = largest_sum([float(m.loss_bounds().max()) for m in self.mechanisms], self.changed_states) * (1 + _ROUNDING)
+        mend = f"the {self.changed_states} largest add to {found:.12g}: the schedule does not meet the total"
+        require(found <= self.total, "total", self.total, mend)
+        return found
+
+    def exact_epsilon(self) -> float:
+        """The sum of the b largest exact single-substitution epsilons: at most `certify()`, a tighter bound on the joint epsilon."""
+        exact = {m.epsilon: substitution_epsilon(m) for m in self.mechanisms}
+        return largest_sum([exact[m.epsilon] for m in self.mechanisms], self.changed_states) * (1 + _ROUNDING)
+
+    @functools.cached_property
+    def mechanisms(self) -> tuple[TrajectoryMechanism, ...]:
+        """Mechanism 1 of each step, at coin scale epsilon_t / (2 max G_avg)."""
+        return tuple(TrajectoryMechanism.under_hamming(self.chain, epsilon=float(e)) for e in self.epsilons)
+
+    def privatize(
+        self, key: Key[Array, ""], trajectory: Int[np.ndarray, " states"] | list[int], start: int | None = None
+    ) -> Int[np.ndarray, " states"]:
+        """A private trajectory of state indices for s_0..s_m, m at most n; arguments as in `TrajectoryMechanism.privatize`."""
+        states = trajectory_indices(self.mechanisms[0].graph, trajectory)
+        require(len(states) <= len(self.epsilons) + 1, "trajectory", len(states), f"give at most {len(self.epsilons) + 1} states")
+        state, private = self.mechanisms[0].init(key, start)
+        found = [int(private)]
+        for m, s in zip(self.mechanisms, states[1:], strict=False):
+            state, private = m.step(key, state, int(s))
+            found.append(int(private))
+        return np.asarray(found, dtype=np.int32)
+
+
+def epsilon_schedule(
+    chain: MarkovChain,
+    *,
+    total: float | int,
+    n_steps: int,
+    changed_states: int | None = None,
+    weights: np.ndarray | list[float] | None = None,
+    loss: ErrorLoss | None = None,
+    start: int | None = None,
+    steps: int = 200,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> EpsilonSchedule:
+    """The schedule of least weighted expected error, sum_t w_t E V_t (t = 1..n_steps), among those of joint epsilon `total`.
+
+    changed_states: b, in how many of s_1..s_n neighbours may differ; None: in all. weights: (n_steps,), at least 0, None: 1/n_steps each; or
+    loss: a function of the array E V_1..E V_n, in jax.numpy. start: a public first state that both trajectories share, or None: each draws
+    its own from the chain's initial law. The chain is public; nothing else is read. Never worse than the constant schedule.
+    """
+    b = n_steps if changed_states is None else changed_states
+    require(n_steps >= 1, "n_steps", n_steps, "give the number of transitions, 1 or more")
+    require(1 <= b <= n_steps, "changed_states", changed_states, f"between 1 and the {n_steps} transitions")
+    require(bool(0 < total < np.inf), "total", total, "give a positive, finite epsilon (nats)")
+    chosen, given = _loss(weights, loss, n_steps)
+    unit = TrajectoryMechanism.under_hamming(chain, epsilon=1.0)
+    walk, share = walk_of(unit, joint_start(unit.graph, start, None)), float(total) * (1 - 4 * _ROUNDING)
+
+    arguments = walk, share, float(unit.scale), given
+    slope = np.linspace(-1.0, 1.0, n_steps)
+    starts = [np.zeros(n_steps), slope, -slope, np.random.default_rng(seed).standard_normal(n_steps)]
+    alone = b == 1 or n_steps == 1
+    found = minimise(
+        _objective(chosen, b), arguments, starts[:1] if alone else starts, steps=1 if alone else steps, progress=progress
+    )
+    with jax.enable_x64(True):
+        values = np.asarray(_epsilons(jnp.asarray(found.point), share, b))
+    return EpsilonSchedule(
+        chain=chain,
+        total=float(total),
+        changed_states=b,
+        epsilons=values,
+        loss=found.loss,
+        constant_loss=float(found.trace[0, 0]),
+        trace=found.trace,
+        settled=alone or found.settled,
+    )
+
+
+def largest_sum(values: list[float], b: int) -> float:
+    """The sum of the b largest."""
+    return float(np.sort(values)[-b:].sum())
+
+
+def _epsilons(theta: Float[Array, " steps"], share: Any, b: int) -> Float[Array, " steps"]:
+    """Step epsilons whose b largest add to `share`."""
+    size = jnp.exp(theta - theta.max())
+    return share * size / jnp.sort(size)[-b:].sum()
+
+
+@functools.lru_cache(maxsize=16)
+def _objective(loss: Callable[..., Array], b: int) -> Objective:
+    def objective(theta: Float[Array, " steps"], arguments: Any) -> Float[Array, ""]:
+        walk, share, scale, weights = arguments
+        return loss(expected_errors(walk, _epsilons(theta, share, b) * scale), weights)
+
+    return objective
+
+
+def _weighted(errors: Float[Array, " steps"], weights: Float[Array, " steps"]) -> Float[Array, ""]:
+    return (weights * errors).sum()
+
+
+@functools.lru_cache(maxsize=16)
+def _unweighted(loss: ErrorLoss) -> Callable[..., Array]:
+    return lambda errors, weights: loss(errors)
+
+
+def _loss(
+    weights: np.ndarray | list[float] | None, loss: ErrorLoss | None, n_steps: int
+) -> tuple[Callable[..., Array], Float[np.ndarray, " steps"]]:
+    """(function of errors and weights, weights)."""
+    if loss is not None:
+        require(weights is None, "weights", weights, "a loss of your own weighs by itself: give one of the two")
+        return _unweighted(loss), np.ones(n_steps)
+    given = np.full(n_steps, 1 / n_steps) if weights is None else np.asarray(weights, dtype=np.float64)
+    require(given.shape == (n_steps,), "weights", weights, f"give one weight for each of the {n_steps} transitions")
+    require(bool((np.isfinite(given) & (given >= 0)).all() and given.any()), "weights", weights, "finite, at least 0, not all 0")
+    return _weighted, given
