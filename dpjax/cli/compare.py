@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import math
 import pathlib
@@ -161,8 +162,8 @@ def _cell(value: Any) -> str:
 
 
 def _write(out: pathlib.Path, results: Sequence[Any], lines: list[str], caption: str) -> list[pathlib.Path]:
+    from dpjax import _atomic as atomic
     from dpjax.plot import comparison, style
-    from dpjax.sweep import atomic
 
     out.mkdir(parents=True, exist_ok=True)
     table = io.StringIO()
@@ -171,5 +172,5 @@ def _write(out: pathlib.Path, results: Sequence[Any], lines: list[str], caption:
     writer.writerows(["" if isinstance(v, float) and math.isnan(v) else v for v in one] for one in results)
     texts = {out / "comparison.csv": f"# {WARNING}\n{table.getvalue()}", out / "comparison.txt": "\n".join(lines) + "\n"}
     for path, text in texts.items():
-        atomic.write(path, lambda temporary, text=text: temporary.write_text(text, encoding="utf-8"))  # type: ignore[misc]
+        atomic.write(path, functools.partial(pathlib.Path.write_text, data=text, encoding="utf-8"))
     return [*texts, *style.save(comparison.figure(results, caption), out / "comparison")]

@@ -109,7 +109,7 @@ def _to_file(release: TrajectoryRelease, lines: io.BufferedIOBase, path: pathlib
 
 
 def _whole_file(path: pathlib.Path, writer: Callable[[pathlib.Path], object]) -> None:
-    from dpjax.sweep import atomic
+    from dpjax import _atomic as atomic
 
     atomic.write(path, writer)
 

@@ -136,8 +136,8 @@ def _reveals(start: str | None, identifiers: bool) -> list[str]:
     lines = [
         first,
         "The length of the stream, and the time at which each state arrives, are not hidden.",
-        "The time that a step computes depends on its random coins, and through them on the sensitive state, by some"
-        " microseconds: do not show timestamps finer than milliseconds.",
+        "The time that a step computes, up to some milliseconds, depends on its random coins, and through them on the sensitive"
+        " state: do not publish timestamps as fine as that.",
         "A line that is no known state ends the stream, which shows that there was such a line, and where.",
     ]
     if identifiers:
