@@ -42,6 +42,7 @@ _MODULES = {
     "simplex": "dpjax.simplex",
     "datasets": "dpjax.datasets",
     "release": "dpjax.release",
+    "baselines": "dpjax.baselines",
     "sweep": "dpjax.sweep",
     "plot": "dpjax.plot",
 }

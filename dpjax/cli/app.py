@@ -8,11 +8,13 @@ import typer
 
 import dpjax
 from dpjax.cli.audit import audit
+from dpjax.cli.compare import compare
 from dpjax.cli.errors import guarded
 from dpjax.cli.info import info
 from dpjax.cli.merge import merge
 from dpjax.cli.plot import plot
 from dpjax.cli.privatize_model import privatize_model
+from dpjax.cli.privatize_trajectory import privatize_trajectory
 from dpjax.cli.run import run
 from dpjax.cli.submit import submit
 
@@ -42,5 +44,5 @@ def _root(
     pass
 
 
-for command in (run, submit, merge, plot, audit, privatize_model, info):
+for command in (run, submit, merge, plot, privatize_model, privatize_trajectory, compare, audit, info):
     app.command(command.__name__.replace("_", "-"))(guarded(command))

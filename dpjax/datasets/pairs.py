@@ -17,6 +17,7 @@ from dpjax.datasets.outlines import attach_outlines, read_zone_outlines
 _FROM = ("pulocationid", "from", "source", "linksource", "origin")
 _TO = ("dolocationid", "to", "target", "linktarget", "destination")
 _COUNT = ("count", "counts", "n", "trips")
+COUNTED_COLUMNS = (_FROM, _TO, _COUNT)
 
 
 def read_od_counts(

@@ -10,11 +10,21 @@ statement, output      the privacy statement; the files, all or none
 error_bars             what a receiver can say, from the release alone
 ledger                 a budget for one data set
 private_report         what the holder alone may see
+exact_coins            coins of bias exp(-x), discrete Laplace and Gaussian noise, exactly
+discrete_counts        counts made private by that noise
+lengths, exact_selection   distances in whole numbers, permute-and-flip without floats
+trajectory, stream     a private stream of states; trajectory_statement: what it protects
+
+Nothing here takes a seed, and no float reaches a random decision.
 """
 
+from dpjax.release.discrete_counts import NoisyCounts, release_counts_gaussian, release_counts_laplace
 from dpjax.release.error_bars import error_bars
+from dpjax.release.exact_coins import coin_exp, discrete_gaussian, discrete_laplace
+from dpjax.release.exact_selection import permute_and_flip
 from dpjax.release.failures import RecordError
 from dpjax.release.ledger import Budget, Charge, charge, check_affordable, open_ledger
+from dpjax.release.lengths import WholeDistances
 from dpjax.release.model import PrivateModel
 from dpjax.release.output import read_release, write_private, write_release
 from dpjax.release.paper_form import PaperForm
@@ -23,29 +33,46 @@ from dpjax.release.private_report import private_report
 from dpjax.release.public_files import read_public_labels, read_public_support
 from dpjax.release.records import Records, read_records
 from dpjax.release.selection import ThresholdedSelection
+from dpjax.release.stream import StreamError, private_lines
 from dpjax.release.theorem7 import Theorem7Form
+from dpjax.release.trajectory import TrajectoryRelease
+from dpjax.release.trajectory_statement import ChainBudget, TrajectoryStatement, trajectory_statement
 from dpjax.release.urn import polya_urn
 
 __all__ = [
     "Budget",
+    "ChainBudget",
     "Charge",
+    "NoisyCounts",
     "PaperForm",
     "Plan",
     "PrivateModel",
     "RecordError",
     "Records",
+    "StreamError",
     "Theorem7Form",
     "ThresholdedSelection",
+    "TrajectoryRelease",
+    "TrajectoryStatement",
+    "WholeDistances",
     "charge",
     "check_affordable",
+    "coin_exp",
+    "discrete_gaussian",
+    "discrete_laplace",
     "error_bars",
     "open_ledger",
+    "permute_and_flip",
     "polya_urn",
+    "private_lines",
     "private_report",
     "read_public_labels",
     "read_public_support",
     "read_records",
     "read_release",
+    "release_counts_gaussian",
+    "release_counts_laplace",
+    "trajectory_statement",
     "write_private",
     "write_release",
 ]

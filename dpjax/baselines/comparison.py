@@ -1,0 +1,256 @@
+"""What each mechanism on counts costs in accuracy at the same (epsilon, delta), every one under its exact accounting.
+
+Errors of one count matrix (rows, n), or one vector, whose shares are P: the Kullback-Leibler divergence KL(P_i || P~_i) and the total
+variation TV(P_i, P~_i) of its rows, averaged with each row's share of the records as weight; and TV(pi, pi~) of stationary laws. A
+result is exact where a closed form is used (its standard error is 0), otherwise the mean of `draws` draws.
+
+| mechanism | guarantee at (epsilon, delta) |
+|---|---|
+| Dirichlet, paper's form | one record within its row; row totals, support and smallest shares public; rows that cannot meet it uniform |
+| Dirichlet, pseudo-count | Theorem 7: any record by any other, every database. The pseudo-count is the best of a few by hindsight, in its favour |
+| discrete Laplace | any record by any other, every database; delta 0 |
+| discrete Gaussian | any record by any other, every database |
+| uniform guess | says nothing of the data |
+
+The support is public for all of them alike. What is computed here depends on the records: it is not for release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.optimize
+from jaxtyping import Array, Bool, Float, Key
+
+from dpjax._errors import require
+from dpjax.baselines._checks import checked_counts, checked_delta, checked_epsilon
+from dpjax.baselines.discrete_gaussian import DiscreteGaussianMechanism
+from dpjax.baselines.discrete_laplace import DiscreteLaplaceMechanism
+from dpjax.baselines.expected import dirichlet_errors, expected_kl_floored
+from dpjax.chains import gth
+from dpjax.simplex import MatrixMechanism, PseudocountMechanism, PublicRows, dirichlet
+
+PAPER, PSEUDOCOUNT = "Dirichlet, paper's form", "Dirichlet, pseudo-count"
+LAPLACE, LAPLACE_PROJECTED = "discrete Laplace, floored", "discrete Laplace, projected"
+GAUSSIAN, UNIFORM = "discrete Gaussian, floored", "uniform guess"
+_HINDSIGHT = (1.05, 1.3, 1.7, 2.5)  # times the least pseudo-count
+_AT_ONCE = 2**24  # numbers of the draws measured together
+
+
+class Measured(NamedTuple):
+    """One mechanism at one epsilon. `se` fields are standard errors, 0 where exact; stationary is NaN where there is none."""
+
+    mechanism: str
+    epsilon: float
+    delta: float
+    kl: float
+    kl_se: float
+    tv: float
+    tv_se: float
+    stationary: float
+    stationary_se: float
+    draws: int
+    note: str
+
+
+class Truth(NamedTuple):
+    """What the errors are measured against."""
+
+    counts: Float[np.ndarray, "rows n"]
+    support: Bool[np.ndarray, "rows n"]
+    shares: Float[np.ndarray, "rows n"]
+    weights: Float[np.ndarray, " rows"]  # each row's share of the records
+    stationary: Float[np.ndarray, " n"] | None
+
+
+def compare_counts(
+    key: Key[Array, ""],
+    counts: np.ndarray,
+    *,
+    epsilons: Sequence[float],
+    delta: float,
+    draws: int = 200,
+    support: str = "observed",
+) -> list[Measured]:
+    """Every mechanism at every epsilon on `counts`, (n,) or (n, n), no row empty. support: "observed" or "all", public for all alike.
+
+    With "all" the paper's form is left out where a cell is empty: its floor has no value there.
+    """
+    checked_delta(delta)
+    for epsilon in epsilons:
+        checked_epsilon(epsilon)
+    require(support in ("observed", "all"), "support", support, 'it must be "observed" or "all"')
+    require(draws >= 2, "draws", draws, "give 2 or more")
+    truth = _truth(counts, support)
+    return [
+        measured
+        for index, epsilon in enumerate(epsilons)
+        for measured in _at(jax.random.fold_in(key, index), truth, float(epsilon), float(delta), draws)
+    ]
+
+
+def _truth(counts: np.ndarray, support: str) -> Truth:
+    checked_counts(counts)
+    values = np.asarray(counts, np.float64)
+    square = values.ndim == 2
+    values = values if square else values[None]
+    totals = values.sum(axis=1)
+    require(
+        bool((totals > 0).all()), "counts", np.flatnonzero(totals == 0).tolist(), "these rows are empty: keep the largest class"
+    )
+    shares = values / totals[:, None]
+    stationary = _stationary(shares[None])[0] if square else None
+    mask = values > 0 if support == "observed" else np.ones_like(values, bool)
+    return Truth(values, mask, shares, totals / totals.sum(), stationary)
+
+
+def _at(key: Key[Array, ""], truth: Truth, epsilon: float, delta: float, draws: int) -> Iterator[Measured]:
+    keys = jax.random.split(key, 4)
+    if bool((truth.counts[truth.support] > 0).all()):
+        yield _paper(keys[0], truth, epsilon, delta, draws)
+    yield _pseudocount(keys[1], truth, epsilon, delta, draws)
+    laplace = DiscreteLaplaceMechanism(epsilon=epsilon)
+    yield _noise(keys[2], truth, laplace, LAPLACE, epsilon, 0.0, draws)
+    yield _noise(
+        keys[2], truth, DiscreteLaplaceMechanism(epsilon=epsilon, postprocess="project"), LAPLACE_PROJECTED, epsilon, 0.0, draws
+    )
+    gaussian = DiscreteGaussianMechanism.calibrate(epsilon=epsilon, delta=delta)
+    yield _noise(keys[3], truth, gaussian, GAUSSIAN, epsilon, delta, draws)
+    uniform = truth.support / truth.support.sum(axis=1, keepdims=True)
+    kl, tv = _errors(truth, uniform[None])
+    stationary = _stationary_errors(truth, uniform[None])
+    yield Measured(UNIFORM, epsilon, 0.0, kl[0], 0.0, tv[0], 0.0, float(stationary[0]), 0.0, 0, "needs no data")
+
+
+def _paper(key: Key[Array, ""], truth: Truth, epsilon: float, delta: float, draws: int) -> Measured:
+    rows = PublicRows.from_counts(truth.counts, support=truth.support, eta="smallest share")
+    m = MatrixMechanism.calibrate(rows=rows, epsilon=epsilon, delta=delta, unreachable="withhold")
+    withheld = np.asarray(m.withheld)
+    a = np.where(truth.support, np.asarray(m.k)[:, None] * truth.shares, 0.0)
+    uniform = truth.support / truth.support.sum(axis=1, keepdims=True)
+    note = (
+        f"{int(withheld.sum())} of {len(withheld)} rows withheld, holding {float(truth.weights[withheld].sum()):.1%} of the records"
+    )
+    return _dirichlet(key, truth, a, np.where(withheld[:, None], uniform, np.nan), PAPER, epsilon, delta, draws, note)
+
+
+def _pseudocount(key: Key[Array, ""], truth: Truth, epsilon: float, delta: float, draws: int) -> Measured:
+    least = scipy.optimize.brentq(
+        lambda alpha: alpha * epsilon + np.log(2 * alpha + 1) + np.log(delta), 0.0, -np.log(delta) / epsilon
+    )
+    tried = []
+    for factor in _HINDSIGHT:
+        m = PseudocountMechanism.calibrate(epsilon=epsilon, delta=delta, pseudocount=max(factor * least, 1e-6))
+        a = np.where(truth.support, float(m.scale) * (truth.counts + float(m.pseudocount)), 0.0)
+        tried.append((float(truth.weights @ dirichlet_errors(truth.shares, a)[1]), m, a))
+    _, m, a = min(tried, key=lambda one: one[0])
+    note = f"pseudo-count {float(m.pseudocount):.4g} (by hindsight), scale {float(m.scale):.4g}"
+    return _dirichlet(key, truth, a, np.full(a.shape, np.nan), PSEUDOCOUNT, epsilon, delta, draws, note)
+
+
+def _dirichlet(
+    key: Key[Array, ""],
+    truth: Truth,
+    a: Float[np.ndarray, "rows n"],
+    fixed: Float[np.ndarray, "rows n"],
+    name: str,
+    epsilon: float,
+    delta: float,
+    draws: int,
+    note: str,
+) -> Measured:
+    """Exact row errors of Dirichlet(a), of the row `fixed` where it is a number; stationary errors by `draws` draws."""
+    still = ~np.isnan(fixed[:, 0])
+    kl, tv = dirichlet_errors(truth.shares, a)
+    fixed_kl, fixed_tv = _row_errors(truth.shares, fixed[None])
+    kl, tv = np.where(still, fixed_kl[0], kl), np.where(still, fixed_tv[0], tv)
+    found = np.full(1, np.nan)
+    if truth.stationary is not None:
+        parts = []
+        for first, n in _parts(draws, a.size):
+            drawn = np.asarray(dirichlet(key, jnp.asarray(a, jnp.float32), n, first), np.float64)
+            parts.append(_stationary_errors(truth, np.where(still[:, None], fixed, drawn)))
+        found = np.concatenate(parts)
+    mean, error = _mean(found)
+    used = 0 if truth.stationary is None else draws
+    return Measured(name, epsilon, delta, float(truth.weights @ kl), 0.0, float(truth.weights @ tv), 0.0, mean, error, used, note)
+
+
+def _noise(
+    key: Key[Array, ""],
+    truth: Truth,
+    m: DiscreteLaplaceMechanism | DiscreteGaussianMechanism,
+    name: str,
+    epsilon: float,
+    delta: float,
+    draws: int,
+) -> Measured:
+    """Row and stationary errors by `draws` draws; the exact KL of a floored vector."""
+    kls, tvs, stationary = [], [], []
+    connected = m.postprocess == "floor"
+    for first, n in _parts(draws, truth.counts.size):
+        part = jax.random.fold_in(key, first)
+        private = np.asarray(m.privatize(part, np.broadcast_to(truth.counts, (n, *truth.counts.shape)), truth.support), np.float64)
+        kl, tv = _errors(truth, private)
+        kls.append(kl)
+        tvs.append(tv)
+        if connected:
+            stationary.append(_stationary_errors(truth, private))
+    (mean_kl, kl_se), (mean_tv, tv_se) = _mean(np.concatenate(kls)), _mean(np.concatenate(tvs))
+    if len(truth.counts) == 1 and connected:
+        seen = truth.counts[0][truth.support[0]].astype(np.int64)
+        mean_kl, kl_se = expected_kl_floored(seen, m.pmf), 0.0
+    note = "" if connected else "cells set to 0: KL may be infinite, the chain reducible, so no stationary law"
+    return Measured(
+        name,
+        epsilon,
+        delta,
+        mean_kl,
+        kl_se,
+        mean_tv,
+        tv_se,
+        *_mean(np.concatenate(stationary or [np.full(1, np.nan)])),
+        draws,
+        note,
+    )
+
+
+def _parts(draws: int, size: int) -> Iterator[tuple[int, int]]:
+    """(first, how many) of the draws measured together."""
+    width = max(1, min(draws, _AT_ONCE // size))
+    for first in range(0, draws, width):
+        yield first, min(width, draws - first)
+
+
+def _row_errors(
+    shares: Float[np.ndarray, "rows n"], private: Float[np.ndarray, "draws rows n"]
+) -> tuple[Float[np.ndarray, "draws rows"], Float[np.ndarray, "draws rows"]]:
+    with np.errstate(divide="ignore"):
+        ratio = np.where(shares > 0, np.log(np.where(shares > 0, shares, 1.0)) - np.log(np.where(shares > 0, private, 1.0)), 0.0)
+    return (shares * ratio).sum(axis=-1), 0.5 * np.abs(private - shares).sum(axis=-1)
+
+
+def _errors(truth: Truth, private: Float[np.ndarray, "draws rows n"]) -> tuple[np.ndarray, np.ndarray]:
+    kl, tv = _row_errors(truth.shares, private)
+    return kl @ truth.weights, tv @ truth.weights
+
+
+def _stationary_errors(truth: Truth, private: Float[np.ndarray, "draws rows n"]) -> Float[np.ndarray, " draws"]:
+    if truth.stationary is None:
+        return np.full(len(private), np.nan)
+    return 0.5 * np.abs(_stationary(private) - truth.stationary).sum(axis=-1)
+
+
+def _stationary(P: Float[np.ndarray, "draws n n"]) -> Float[np.ndarray, "draws n"]:
+    with jax.enable_x64(True):
+        return np.asarray(gth(jnp.asarray(P)))
+
+
+def _mean(values: Float[np.ndarray, " draws"]) -> tuple[float, float]:
+    if len(values) < 2 or not np.isfinite(values).all():
+        return float(values.mean()), 0.0
+    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))

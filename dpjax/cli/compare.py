@@ -1,0 +1,176 @@
+"""`dpjax compare DATA`: error against epsilon of every mechanism on one data set, ours or not. Not private: it measures the data."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import io
+import math
+import pathlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpjax.cli.errors import DONE
+
+if TYPE_CHECKING:
+    from dpjax.baselines import Measured, MeasuredTrajectory
+    from dpjax.datasets import Dataset
+
+WARNING = "NOT PRIVATE: measured on the data themselves. Keep it with the data; publish nothing of it."
+_CAPTIONS = {
+    "counts": "Rows weighted by their records; bands are 2 standard errors of {draws:,} draws, lines without one are exact. Support:"
+    " {support}; delta {delta:g} (discrete Laplace: 0).",
+    "trajectory": "Exact laws, no sampling; epsilon is that of replacing any one state at one time. First private state: the sensitive one.",
+}
+
+
+def compare(
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA", help="A config (TOML), or a data source such as grades, manhattan or tlc-trips.", show_default=False
+        ),
+    ],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="An option of the source, such as path=FILE."),
+    ] = None,
+    epsilon: Annotated[str, typer.Option(help="The epsilons, with commas.")] = "0.5,1,2,4,8",
+    delta: Annotated[float, typer.Option(help="For the mechanisms that have one.")] = 1e-6,
+    draws: Annotated[int, typer.Option(help="Draws where an error has no closed form.")] = 200,
+    support: Annotated[str, typer.Option(help="Taken as public: the transitions observed, or all pairs of states.")] = "observed",
+    trajectory: Annotated[
+        int | None,
+        typer.Option(metavar="STEPS", help="Compare on a trajectory: the data's own if it has one, else STEPS simulated."),
+    ] = None,
+    rho: Annotated[float, typer.Option(help="Trajectories: radius of the nominal guarantee, nats.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Of the draws and of a simulated trajectory.")] = 0,
+    out: Annotated[
+        pathlib.Path, typer.Option("--out", "-o", metavar="DIR", help="Where table, words and figure go.")
+    ] = pathlib.Path("comparison"),
+) -> int:
+    """Measure what every mechanism costs in accuracy at the same privacy: a table, a figure, and who wins where."""
+    from dpjax.baselines import count_verdicts, trajectory_verdicts
+
+    epsilons = _epsilons(epsilon)
+    dataset, steps = _data(data, settings or [], trajectory)
+    results: Sequence[Any]
+    if steps is None:
+        dataset, kept = _connected(dataset)
+        results = _counts(dataset, epsilons, delta, draws, support, seed)
+        verdicts = count_verdicts(results)
+        said = kept + _CAPTIONS["counts"].format(draws=draws, support=support, delta=delta)
+    else:
+        results, path = _trajectory(dataset, epsilons, rho, steps, seed)
+        verdicts, said = trajectory_verdicts(results), f"{path} {_CAPTIONS['trajectory']}"
+    lines = [WARNING, "", f"Data: {dataset.source}", said, "", *_table(results), "", *(f"- {line}" for line in verdicts)]
+    print("\n".join(lines))
+    for written in _write(out, results, lines, f"Data: {dataset.source.rstrip('.')}. {said} {WARNING}"):
+        print(written)
+    return DONE
+
+
+def _epsilons(text: str) -> list[float]:
+    from dpjax._errors import invalid, require
+
+    try:
+        values = [float(part) for part in text.split(",")]
+    except ValueError:
+        invalid("--epsilon", text, "give numbers with commas between them, such as 0.5,1,2")
+    require(all(0 < value < math.inf for value in values), "--epsilon", text, "give positive, finite numbers")
+    require(len(set(values)) == len(values), "--epsilon", text, "give every epsilon once")
+    return sorted(values)
+
+
+def _data(data: str, settings: list[str], trajectory: int | None) -> tuple[Dataset, int | None]:
+    """The data set, and the steps of a trajectory where trajectories are compared."""
+    from dpjax import sweep
+    from dpjax._errors import invalid
+    from dpjax.cli.run import read_data
+    from dpjax.datasets import SOURCES, DataConfig
+    from dpjax.sweep.config import from_table
+
+    if data in SOURCES:
+        table = from_table(
+            {"name": data, "workload": "none", "data": {"source": data}, "sweep": {"samples": 1}},
+            [f"data.{one}" for one in settings],
+        )
+        return sweep.validated(DataConfig, table.data, "data").load(), trajectory
+    if not pathlib.Path(data).is_file():
+        invalid("DATA", data, f"it is neither a file nor a source; the sources are {', '.join(SOURCES)}")
+    config = sweep.load(data, settings)
+    found = read_data(config)
+    if found is None:
+        invalid("DATA", data, "this config names no data")
+    return found, trajectory or (20 if config.workload == "trajectory" else None)
+
+
+def _connected(dataset: Dataset) -> tuple[Dataset, str]:
+    """The data on their largest class, so that rows and stationary laws are defined, and what that left out."""
+    from dpjax._errors import invalid
+    from dpjax.chains import is_irreducible
+    from dpjax.datasets import keep_largest_class
+
+    if dataset.counts is None:
+        invalid("DATA", dataset.name, "it holds probabilities and no counts: compare it with --trajectory STEPS")
+    if dataset.counts.ndim == 1 or is_irreducible(dataset.counts):
+        return dataset, ""
+    kept = keep_largest_class(dataset)
+    return kept, f"The largest class, {kept.n_states} states. {kept.report.summary()} "
+
+
+def _counts(dataset: Dataset, epsilons: list[float], delta: float, draws: int, support: str, seed: int) -> list[Measured]:
+    import jax
+    import numpy as np
+    from scipy import sparse
+
+    from dpjax.baselines import compare_counts
+
+    counts = dataset.counts.toarray() if sparse.issparse(dataset.counts) else np.asarray(dataset.counts)
+    return compare_counts(jax.random.key(seed), counts, epsilons=epsilons, delta=delta, draws=draws, support=support)
+
+
+def _trajectory(dataset: Dataset, epsilons: list[float], rho: float, steps: int, seed: int) -> tuple[list[MeasuredTrajectory], str]:
+    from dpjax.baselines import compare_trajectory
+    from dpjax.chains import MarkovChain
+    from dpjax.sweep.workloads.trajectory_source import Source, sensitive_trajectory
+
+    if dataset.counts is not None:
+        chain = MarkovChain.from_counts(dataset.counts, labels=dataset.labels)
+    else:
+        chain = MarkovChain.from_matrix(dataset.matrix, labels=dataset.labels)
+    own = bool(dataset.trajectories)
+    source = Source(source="data") if own else Source(source="simulated", steps=steps, seed=seed)
+    states = sensitive_trajectory(source, chain, dataset.trajectories)
+    words = f"One sensitive trajectory of {len(states) - 1} transitions, {source.words()}."
+    return compare_trajectory(chain, states, epsilons=epsilons, rho=rho), words
+
+
+def _table(results: Sequence[Any]) -> list[str]:
+    """Aligned columns, numbers to four digits."""
+    rows = [list(results[0]._fields), *([_cell(value) for value in one] for one in results)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return "-" if math.isnan(value) else f"{value:.4g}"
+    return str(value)
+
+
+def _write(out: pathlib.Path, results: Sequence[Any], lines: list[str], caption: str) -> list[pathlib.Path]:
+    from dpjax import _atomic as atomic
+    from dpjax.plot import baselines, style
+
+    out.mkdir(parents=True, exist_ok=True)
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerow(results[0]._fields)
+    writer.writerows(["" if isinstance(v, float) and math.isnan(v) else v for v in one] for one in results)
+    texts = {out / "comparison.csv": f"# {WARNING}\n{table.getvalue()}", out / "comparison.txt": "\n".join(lines) + "\n"}
+    for path, text in texts.items():
+        atomic.write(path, functools.partial(pathlib.Path.write_text, data=text, encoding="utf-8"))
+    return [*texts, *style.save(baselines.figure(results, caption), out / "comparison")]

@@ -1,0 +1,94 @@
+"""The statement: public inputs only, numbers never better than the truth, its warnings where they belong."""
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpjax.chains import MarkovChain
+from dpjax.release import ChainBudget, TrajectoryRelease, trajectory_statement
+from dpjax.release.trajectory_statement import _decimal_down, _decimal_up, chain_budget
+from dpjax.trajectory import TrajectoryMechanism, substitution_epsilon
+from tests.release_trajectory.random_chains import P4
+
+
+def test_the_numbers_are_those_of_the_chain_and_on_the_safe_side(chain3):
+    release = TrajectoryRelease(chain=chain3, epsilon=1, rho=3)
+    fields = trajectory_statement(release).fields
+    simulated = substitution_epsilon(TrajectoryMechanism(chain3, epsilon=1, rho=3))
+    assert fields["single_substitution_is_exact"]
+    assert fields["single_substitution_epsilon"] == pytest.approx(simulated, abs=1e-5)
+    assert fields["single_substitution_epsilon"] >= simulated - 1e-6
+    assert Fraction(str(fields["g_min"])) <= release.distances.extremes().smallest
+    assert Fraction(str(fields["g_max"])) >= release.distances.extremes().largest
+    assert not fields["vacuous"]
+    assert "at most 1 state(s)" in " ".join(fields["promises"])
+
+
+def test_a_vacuous_radius_is_said_aloud(chain3):
+    statement = trajectory_statement(TrajectoryRelease(chain=chain3, epsilon=1, rho=1))
+    assert statement.fields["vacuous"]
+    assert "promises nothing by itself" in str(statement)
+    assert statement.fields["single_substitution_epsilon"] == pytest.approx(2.85955, abs=2e-5)  # reference value 7
+
+
+def test_where_all_pairs_are_too_many_the_bound_is_said_to_be_one(chain3, monkeypatch):
+    from dpjax.trajectory import losses
+
+    monkeypatch.setattr(losses, "AFFORDABLE", 1.0)
+    fields = trajectory_statement(TrajectoryRelease(chain=chain3, epsilon=1, rho=3)).fields
+    assert not fields["single_substitution_is_exact"]
+    assert fields["single_substitution_epsilon"] == pytest.approx(fields["g_max"] / 3, rel=1e-4)
+    assert fields["single_substitution_epsilon"] >= fields["g_max"] / 3 * (1 - 1e-5)
+    assert "proved bound" in " ".join(fields["promises"])
+
+
+def test_the_words_say_what_the_options_were(chain3):
+    release = TrajectoryRelease(chain=chain3, epsilon=1, rho=3, log_base="2")
+    plain, told = trajectory_statement(release), trajectory_statement(release, start="B", identifiers=True)
+    assert "3 bits" in str(plain)
+    assert "says nothing of the first sensitive state" in str(plain)
+    assert "public input" in str(plain)
+    assert "identifiers themselves" not in str(plain)
+    assert "The first private state is B, declared public" in str(told)
+    assert "identifiers themselves" in str(told)
+    for text in ("length of the stream", "no seed", "each run on the same stream".capitalize(), "delta 0"):
+        assert text in str(plain)
+
+
+def test_a_released_chain_adds_its_budget(chain3):
+    release = TrajectoryRelease(chain=chain3, epsilon="0.7", rho=3)
+    fields = trajectory_statement(release, chain_budget=ChainBudget(0.5, 1e-6, "one trip replaced")).fields
+    assert fields["chain"]["source"] == "private release"
+    assert fields["chain"]["total_epsilon"] == 1.2
+    assert fields["chain"]["total_delta"] == 1e-6
+    assert "one trip replaced" in fields["chain"]["words"]
+
+
+def test_nothing_of_a_stream_can_be_in_it_and_json_is_the_same(chain3):
+    release = TrajectoryRelease(chain=chain3, epsilon=1, rho=3)
+    first, again = trajectory_statement(release), trajectory_statement(release)
+    assert first.json() == again.json()
+    assert json.loads(first.json()) == first.fields
+
+
+@pytest.mark.parametrize("value", ["0.1", "1/3", "2.9957322735539909", "123456.7891", "1e-9"])
+def test_printed_numbers_round_to_their_safe_side(value):
+    exact = Fraction(value)
+    for rounded, sign in ((_decimal_up(exact), 1), (_decimal_down(exact), -1)):
+        printed = Fraction(repr(rounded)) - exact
+        assert 0 <= sign * printed <= exact * Fraction(1, 10**4)
+        assert Fraction(f"{rounded:g}") == Fraction(repr(rounded))
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [("x", "0"), ("1", "y"), ("1", "1"), ("1", "-1"), ("-1", "0"), ("1", "nan")])
+def test_budgets_that_are_none_are_refused(epsilon, delta):
+    with pytest.raises(ValueError, match="the chain's"):
+        chain_budget(epsilon, delta)
+
+
+def test_states_at_distance_zero_allow_any_number_of_differences():
+    cycle = MarkovChain.from_matrix(np.array([[0.0, 1.0], [1.0, 0.0]]))
+    assert "any number of states" in str(trajectory_statement(TrajectoryRelease(chain=cycle, epsilon=1, rho=1)))
+    assert "any number" not in str(trajectory_statement(TrajectoryRelease(chain=MarkovChain.from_matrix(P4), epsilon=1, rho=1)))
