@@ -5,8 +5,8 @@ mechanism1    Mechanism 1 and its variants; mechanism2: the baseline of Chen et 
 radius        the guarantee that Mechanism 1 and the offline mechanism share
 neighbours    a chain's edges packed by degree; graph: they and the distances found so far, for one chain
 kernel        the law of the next private state; uniforms: what a transition is drawn from; online, batch: one run, many runs
-exact         the exact law of the private trajectory of a given sensitive one, for every mechanism; evolution: its recursions; sharded_law: on many
-              devices
+exact         the exact law of the private trajectory of a given sensitive one, for every mechanism; evolution: its recursions
+sharded_law   the exact law over several devices
 losses        the exact privacy loss of a step; loss_tiles: of all pairs of states, resumable
 calibration   scales matched by the exact loss; adjacency_loss: what adjacent trajectories lose; report: what (epsilon, rho) protects
 joint_chain   the operator of (s, s') for a random sensitive trajectory; joint: its exact law; stationary: in the long run
