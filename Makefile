@@ -21,7 +21,7 @@ test: $(INSTALLED)  ## the tests
 	$(BIN)/python -m pytest -n $(WORKERS)
 
 test-slow: $(INSTALLED)  ## the tests that take minutes
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m slow
 
 lint: $(INSTALLED)  ## ruff, types, and the arrows between rooms
 	$(BIN)/ruff check .

@@ -8,7 +8,7 @@ import pathlib
 import platform
 import sys
 
-from benchmarks import growth, harness, memory
+from benchmarks import growth, harness, memory, overhead
 
 
 def main(parts: list[str]) -> None:
@@ -30,6 +30,8 @@ def main(parts: list[str]) -> None:
     print(harness.table(timings))
     if not parts or "memory" in parts:
         print(f"\n{memory.table()}")
+    if not parts or "overhead" in parts:
+        print(f"\n{overhead.table()}")
     if not parts or "growth" in parts:
         print(f"\n{growth.table(growth.curves())}\n\n{growth.trajectory_table()}")
 

@@ -2,7 +2,8 @@
 
 A thread reads the resident size of a process of its own while the samples run. What it grows by, from when the block is compiled (and the
 compiler's memory given back) to its highest, is set beside `sweep.memory`, the limit of the blocks in flight, and beside what 100,000
-matrices would take at once.
+matrices would take at once. `python -m benchmarks.memory CELLS SAMPLES` spreads such samples over the cells of a grid; 1000 10000 is all of
+`configs/manhattan-1000.toml`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-SAMPLES, LIMIT_MIB, BLOCK = 100_000, 64, 256
+CELLS, SAMPLES, LIMIT_MIB, BLOCK = 1, 100_000, 64, 256
 
 
 def resident_mib() -> float:
@@ -29,7 +30,7 @@ def resident_mib() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def _measured() -> dict[str, float]:
+def _measured(cells: int = CELLS, samples: int = SAMPLES) -> dict[str, float]:
     import h5netcdf  # noqa: F401  (what stores the results is loaded before, so that it is not counted)
     import pandas  # noqa: F401
     import xarray  # noqa: F401
@@ -43,16 +44,22 @@ def _measured() -> dict[str, float]:
         def prepare(self, cell: Mapping[str, Any]) -> Any:
             """Called once before the block is compiled, and again when the samples are about to run."""
             prepared = super().prepare(cell)
-            ctypes.CDLL(None).malloc_trim(0)
-            baseline.append(resident_mib())
+            if len(baseline) < 2:
+                ctypes.CDLL(None).malloc_trim(0)
+                baseline.append(resident_mib())
             return prepared
 
     config = sweep.from_table(
         {
             "name": "memory",
             "workload": "dirichlet-matrix",
-            "mechanism": {"support": "observed", "eta": "smallest share", "k_factor": 1.0},
-            "sweep": {"samples": SAMPLES, "memory": f"{LIMIT_MIB} MiB", "block": BLOCK},
+            "mechanism": {"support": "observed", "eta": "smallest share"},
+            "sweep": {
+                "samples": samples,
+                "memory": f"{LIMIT_MIB} MiB",
+                "block": BLOCK,
+                "axes": {"k_factor": [1 + i / 100 for i in range(cells)]},
+            },
         }
     )
     built = sweep.build(config.workload, datasets.manhattan(), config.mechanism)
@@ -71,7 +78,7 @@ def _measured() -> dict[str, float]:
 
         def advance(self, units: int) -> None:
             self.seen += units
-            if self.seen >= SAMPLES:
+            if self.seen >= cells * samples:
                 done.set()
 
         def note(self, text: str) -> None:
@@ -89,7 +96,7 @@ def _measured() -> dict[str, float]:
     finally:
         done.set()
         watcher.join()
-    return {"grown_mib": highest[0] - baseline[-1], "seconds": time.perf_counter() - start}
+    return {"grown_mib": highest[0] - baseline[-1], "samples": cells * samples, "seconds": time.perf_counter() - start}
 
 
 def table() -> str:
@@ -104,4 +111,4 @@ def table() -> str:
 
 
 if __name__ == "__main__":
-    print(json.dumps(_measured()))
+    print(json.dumps(_measured(*(int(argument) for argument in sys.argv[1:]))))

@@ -1,6 +1,11 @@
 """Sphinx settings: Markdown pages, one for each room, and a reference made from the docstrings."""
 
+import pathlib
 import re
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
 
 project = "dpjax"
 author = "The dpjax developers"
@@ -22,5 +27,13 @@ def _as_restructured_text(app, what, name, obj, options, lines):
         lines[i] = "".join(f"`{p}`" if p.startswith("`") and len(p) > 2 else re.sub(r"([*|\\_])", r"\\\1", p) for p in pieces)
 
 
+def _draw_gallery(app):
+    """The figures of the gallery are drawn from small runs, the first time the documentation is built."""
+    from experiments import gallery
+
+    gallery.make(HERE / "_build" / "gallery")
+
+
 def setup(app):
+    app.connect("builder-inited", _draw_gallery)
     app.connect("autodoc-process-docstring", _as_restructured_text)

@@ -41,6 +41,7 @@ _MODULES = {
     "design": "dpjax.design",
     "simplex": "dpjax.simplex",
     "datasets": "dpjax.datasets",
+    "release": "dpjax.release",
     "sweep": "dpjax.sweep",
     "plot": "dpjax.plot",
 }

@@ -30,16 +30,37 @@ def write(path: pathlib.Path, writer: Callable[[pathlib.Path], object]) -> None:
         os.replace(temporary, path)
         _flush(path.parent)
     except OSError as error:
-        raise StorageError(f"cannot write {path}: {error.strerror or error}") from error
+        raise StorageError(f"cannot write {path}: {reason(error)}") from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def reason(error: OSError) -> str:
+    """What the system says was wrong, in its own words."""
+    return os.strerror(error.errno) if error.errno else str(error)
 
 
 def write_json(path: pathlib.Path, value: Any) -> None:
     """`value` as indented JSON."""
     text = json.dumps(value, indent=2, allow_nan=False) + "\n"
     write(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def remove(path: pathlib.Path) -> None:
+    """Remove a file that may be there; StorageError where the folder refuses."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageError(f"cannot remove {path}: {reason(error)}") from error
+
+
+def move(path: pathlib.Path, target: pathlib.Path) -> None:
+    """Give a file another name; StorageError where the folder refuses."""
+    try:
+        path.replace(target)
+    except OSError as error:
+        raise StorageError(f"cannot move {path} to {target.name}: {reason(error)}") from error
 
 
 def sweep_away(folder: pathlib.Path) -> None:

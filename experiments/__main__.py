@@ -1,5 +1,5 @@
-"""`python -m experiments [--out DIR] [--data DIR]`: every figure of the papers, the reproduction table and a
-comparison of the trajectory mechanisms, into DIR (results).
+"""`python -m experiments [--out DIR] [--data DIR]`: every figure of the papers, the reproduction table, a
+comparison of the trajectory mechanisms, a design and the sensitivity studies, into DIR (results).
 
 Built-in data, invented and labelled so; with --data also the real files, in folders grades/, nyc_tlc/, ratings/, roads/
 and wikispeedia/. What is done is not done again: an interrupted run continues.
@@ -10,7 +10,18 @@ from __future__ import annotations
 import argparse
 import pathlib
 
-from experiments import accountants, attraction, calibration, comparison, design, grades, reproduction, taxis, trajectories
+from experiments import (
+    accountants,
+    attraction,
+    calibration,
+    comparison,
+    design,
+    grades,
+    reproduction,
+    sensitivity,
+    taxis,
+    trajectories,
+)
 
 
 def main() -> None:
@@ -25,10 +36,10 @@ def main() -> None:
         [row for experiment in part for row in experiment.run(arguments.out, arguments.data)]
         for part in ((grades, accountants, taxis), (trajectories, attraction), (calibration,))
     )
-    compared = comparison.run(arguments.out, arguments.data)
-    rows = first + sorted(second, key=lambda row: row.id) + beyond
-    table, *_ = written = reproduction.write(rows, arguments.out) + compared
+    table, *_ = written = reproduction.write(first + sorted(second, key=lambda row: row.id) + beyond, arguments.out)
+    written += comparison.run(arguments.out, arguments.data)
     written += design.run(arguments.out, arguments.data)
+    written += sensitivity.run(arguments.out)
     print(f"\n{table.read_text(encoding='utf-8')}")
     print("\n".join(str(path) for path in written))
 

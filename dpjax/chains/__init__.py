@@ -3,6 +3,7 @@
 from dpjax.chains.chain import MarkovChain
 from dpjax.chains.counting import counts_of_pairs, counts_of_trajectories, largest_class_of_counts
 from dpjax.chains.deviation import deviation_matrix, tau1
+from dpjax.chains.elasticity import elasticities, row_slopes
 from dpjax.chains.entropy import entropy_rate, row_entropies
 from dpjax.chains.ergodicity import ergodicity_coefficient
 from dpjax.chains.gth import gth
@@ -20,6 +21,7 @@ __all__ = [
     "counts_of_trajectories",
     "cumulative_start",
     "deviation_matrix",
+    "elasticities",
     "entropy_rate",
     "ergodicity_coefficient",
     "gth",
@@ -29,6 +31,7 @@ __all__ = [
     "mixing_time",
     "period",
     "row_entropies",
+    "row_slopes",
     "second_eigenvalue_modulus",
     "simulate",
     "spectral_gap",

@@ -12,7 +12,9 @@ from dpjax.cli.errors import guarded
 from dpjax.cli.info import info
 from dpjax.cli.merge import merge
 from dpjax.cli.plot import plot
+from dpjax.cli.privatize_model import privatize_model
 from dpjax.cli.run import run
+from dpjax.cli.submit import submit
 
 app = typer.Typer(
     name="dpjax",
@@ -40,5 +42,5 @@ def _root(
     pass
 
 
-for command in (run, merge, plot, audit, info):
-    app.command(command.__name__)(guarded(command))
+for command in (run, submit, merge, plot, audit, privatize_model, info):
+    app.command(command.__name__.replace("_", "-"))(guarded(command))

@@ -11,6 +11,7 @@ Set DPJAX_TRACEBACK=1 to see where a sentence came from.
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 import sys
@@ -20,6 +21,7 @@ from typing import Any
 
 import typer
 
+_REFUSED = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 DONE, FAILED, WRONG, FAULT, STOPPED = 0, 1, 2, 70, 130
 
 
@@ -53,8 +55,11 @@ def _explained(error: BaseException) -> int:
 def _disk(error: OSError) -> tuple[str, int]:
     from dpjax._atomic import StorageError
 
+    kept = "What was stored before is kept; the same command continues from there"
     if isinstance(error, StorageError):
-        return f"error: {error}. What was stored before is kept; the same command continues from there", FAILED
+        return f"error: {error}. {kept}", FAILED
+    if error.errno in _REFUSED:  # a figure, or what another library writes
+        return f"error: {error.filename or 'the disk'}: {os.strerror(error.errno)}. {kept}", FAILED
     where = f"{error.filename}: " if error.filename else ""
     return f"error: {where}{error.strerror or error}", WRONG
 

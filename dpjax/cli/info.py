@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from dpjax._errors import require
 from dpjax.cli.errors import DONE
 
 _EXTRAS = {"parquet": "pyarrow", "release": "opendp", "accounting": "dp-accounting", "cluster": "submitit"}
@@ -17,15 +18,35 @@ def info(
     directory: Annotated[
         pathlib.Path | None, typer.Argument(metavar="[DIR]", help="The folder of a sweep.", show_default=False)
     ] = None,
+    table: Annotated[
+        pathlib.Path | None,
+        typer.Option("--table", metavar="FILE", help="Also write the results as a tidy table, .csv or .parquet."),
+    ] = None,
 ) -> int:
     """Say how far the sweep in DIR is; without DIR, which versions, devices and extras are there."""
     if directory is None:
+        require(table is None, "--table", table, "a table is made of a sweep's results: name its folder")
         print("\n".join(_machine()))
-    else:
-        from dpjax import sweep
+        return DONE
+    from dpjax import sweep
 
-        print(sweep.status(directory))
+    print(sweep.status(directory))
+    print("\n".join(_shards(directory)), end="")
+    if table is not None:
+        sweep.write_table(sweep.open(directory), table)
+        print(table)
     return DONE
+
+
+def _shards(directory: pathlib.Path) -> list[str]:
+    """How far the shards are, where the sweep was cut into some."""
+    from dpjax import sweep
+
+    found = sweep.shards(directory)
+    if found is None:
+        return []
+    logs = directory / "logs"
+    return [f"{found}{f'; logs in {logs}' if logs.is_dir() else ''}", ""]
 
 
 def _machine() -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -30,11 +30,8 @@ def run(
     """Run a sweep, or continue it where it stopped."""
     from dpjax import sweep
 
-    settings = sweep.load(config, overrides or ())
     part = sweep.Shard() if shard is None else sweep.Shard.parse(shard)
-    dataset = read_data(settings)
-    workload = sweep.build(settings.workload, dataset, settings.mechanism)
-    plan = sweep.plan(settings, workload, data_fingerprint=fingerprint(dataset), out=out, shard=part)
+    dataset, plan = prepare(config, overrides or (), out, part)
     if dry_run:
         print(sweep.cost(plan))
         return DONE
@@ -47,6 +44,16 @@ def run(
         if not no_plot and outcome.done:
             draw(outcome.directory)
     return FAILED if outcome.failed else DONE
+
+
+def prepare(config: pathlib.Path, overrides: Sequence[str], out: pathlib.Path | None, shard: sweep.Shard) -> tuple[Any, sweep.Plan]:
+    """The data of a config and the plan of its sweep, checked against each other; nothing is written."""
+    from dpjax import sweep
+
+    settings = sweep.load(config, overrides)
+    dataset = read_data(settings)
+    workload = sweep.build(settings.workload, dataset, settings.mechanism)
+    return dataset, sweep.plan(settings, workload, data_fingerprint=fingerprint(dataset), out=out, shard=shard)
 
 
 def read_data(config: sweep.Config) -> Any:

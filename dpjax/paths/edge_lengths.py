@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 from scipy import sparse
 
 from dpjax._errors import require
@@ -51,3 +53,10 @@ def length_matrix(lengths: sparse.csr_array) -> Float[np.ndarray, "n n"]:
     dense = np.full(lengths.shape, np.inf)
     dense[np.repeat(np.arange(lengths.shape[0]), np.diff(lengths.indptr)), lengths.indices] = lengths.data
     return dense
+
+
+@jax.jit
+def traced_lengths(P: Float[Array, "n n"]) -> Float[Array, "n n"]:
+    """-log P under a trace, unchecked: +inf where P is 0, with derivative 0 there (a missing edge stays missing)."""
+    edge = P > 0
+    return jnp.where(edge, 0 - jnp.log(jnp.where(edge, P, 1)), jnp.inf)

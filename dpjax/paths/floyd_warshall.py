@@ -15,6 +15,8 @@ instructions), 43 with tiles of 256 as well; panels of 8 gave 6, panels of 32 wi
 tiles are harmless.
 
 Missing edges are +inf, and inf + inf = inf: nothing to mask, since no length is negative.
+
+The derivative in the edge lengths is traced along shortest paths (`tight_edges`); the n^3 steps are not differentiated.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
+from dpjax.paths.tight_edges import choose_dense, follow, tight_steps
+
 _PANEL = 16
 _TILE_BYTES = 1024  # of one row of a tile: 256 float32
 
@@ -37,7 +41,13 @@ def min_plus_closure(lengths: Float[Array, "n n"]) -> Float[Array, "n n"]:
 
     Lengths are not negative, +inf where there is no edge, 0 where an edge has probability 1; the diagonal is set to 0 before and
     after. +inf where j cannot be reached from i. Values are not checked. Memory: twice the matrix. Compiles once for each size.
+    Differentiable in the lengths: 1 for the edges of one shortest path, 0 for all others (see `tight_edges`).
     """
+    return _differentiable(lengths)
+
+
+@jax.custom_jvp
+def _differentiable(lengths: Float[Array, "n n"]) -> Float[Array, "n n"]:
     n = lengths.shape[0]
     tile = min(_TILE_BYTES // lengths.dtype.itemsize, _PANEL * math.ceil(n / _PANEL))
     padded = tile * math.ceil(n / tile)
@@ -46,6 +56,18 @@ def min_plus_closure(lengths: Float[Array, "n n"]) -> Float[Array, "n n"]:
     tiles = start.reshape(padded, padded // tile, tile).transpose(1, 0, 2)
     tiles = lax.fori_loop(0, math.ceil(n / _PANEL), _use_panel, tiles)
     return _zero_diagonal(tiles.transpose(1, 0, 2).reshape(padded, padded)[:n, :n])
+
+
+@_differentiable.defjvp
+def _derivative(
+    primals: tuple[Float[Array, "n n"]], tangents: tuple[Float[Array, "n n"]]
+) -> tuple[Float[Array, "n n"], Float[Array, "n n"]]:
+    distances = _differentiable(primals[0])
+    fixed, closed = lax.stop_gradient((primals[0], distances))
+    edge, after = tight_steps(choose_dense(fixed, closed), closed, jnp.arange(closed.shape[0], dtype=jnp.int32))
+    moving = after != jnp.arange(closed.shape[0], dtype=jnp.int32)[:, None]
+    first = jnp.where(moving, jnp.take_along_axis(tangents[0], edge, axis=1), 0)
+    return distances, follow(first, after)
 
 
 def _zero_diagonal(lengths: Float[Array, "n n"]) -> Float[Array, "n n"]:

@@ -9,6 +9,8 @@ Wikispeedia).
 *Padded rows.* States are put in classes by their number of neighbours, 1, 2, 3-4, 5-8, ...; a class holds its neighbours and
 lengths as (states, width) arrays, padded with length +inf: at most twice the edges. The distances are held as (states in class
 order, targets), so that a sweep reads whole rows.
+
+The derivative in the lengths is traced along shortest paths (`tight_edges`); the sweeps are not differentiated.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 from scipy import sparse
+
+from dpjax.paths.tight_edges import Choice, Chooser, follow, tight_steps
 
 _UNROLLED = 16  # widths up to this are one fused pass
 
@@ -65,8 +69,13 @@ def distances_by_relaxation(
 ) -> Float[Array, "targets n"]:
     """G(y, x) for each target x (rows) and state y (columns), in the dtype of the rows' lengths; values are not checked.
 
-    Compiles once for each shape of the classes and number of targets.
+    Compiles once for each shape of the classes and number of targets. Differentiable in the rows' lengths (see `tight_edges`).
     """
+    return _differentiable(rows, jnp.asarray(targets))
+
+
+@jax.custom_jvp
+def _differentiable(rows: PaddedRows, targets: Int[Array, " targets"]) -> Float[Array, "targets n"]:
     n, dtype = rows.position.shape[0], rows.classes[0].lengths.dtype
     at_target = jnp.arange(n, dtype=jnp.int32)[:, None] == rows.position[targets][None, :]
     start = jnp.where(at_target, 0, jnp.inf).astype(dtype)
@@ -79,6 +88,55 @@ def distances_by_relaxation(
 
     distances = lax.while_loop(lambda state: state[1], sweep, (start, jnp.asarray(True)))[0]
     return distances[rows.position].T
+
+
+@_differentiable.defjvp
+def _derivative(primals: tuple, tangents: tuple) -> tuple[Float[Array, "targets n"], Float[Array, "targets n"]]:
+    rows, targets = primals
+    distances = _differentiable(rows, targets)
+    fixed, D = lax.stop_gradient((rows, distances))
+    by_class = jnp.zeros_like(D.T).at[rows.position].set(D.T)
+    slot, after = tight_steps(_choose_padded(fixed, by_class), by_class, rows.position[targets])
+    steps, first = [], 0
+    for lengths in (members.lengths for members in tangents[0].classes):
+        last = first + lengths.shape[0]
+        steps.append(jnp.take_along_axis(lengths, slot[first:last], axis=1))
+        first = last
+    moving = after != jnp.arange(after.shape[0], dtype=after.dtype)[:, None]
+    return distances, follow(jnp.where(moving, jnp.concatenate(steps), 0), after)[rows.position].T
+
+
+def _choose_padded(rows: PaddedRows, distances: Float[Array, "n targets"]) -> Chooser:
+    """The chooser of padded rows in class order: the number of an edge is its slot in the row."""
+
+    def choose(allowed: Bool[Array, "n targets"]) -> Choice:
+        offsets = np.cumsum([0, *(c.lengths.shape[0] for c in rows.classes)])
+        open_distances = jnp.where(allowed, distances, jnp.inf)
+        found = [_choose_in_class(c, open_distances, int(o)) for c, o in zip(rows.classes, offsets, strict=False)]
+        length, slot, after = (jnp.concatenate(part) for part in zip(*found, strict=True))
+        return length, slot, after
+
+    return choose
+
+
+def _choose_in_class(
+    members: NeighbourClass, distances: Float[Array, "n targets"], first: int
+) -> tuple[Float[Array, "states targets"], Int[Array, "states targets"], Int[Array, "states targets"]]:
+    count, width = members.lengths.shape
+    own = first + jnp.arange(count, dtype=jnp.int32)
+
+    def through(slot: Array, best: tuple[Array, ...]) -> tuple[Array, ...]:
+        after = jnp.asarray(members.neighbours)[:, slot]
+        rest = jnp.where((after == own)[:, None], jnp.inf, distances[after])  # no path needs a self loop
+        length = jnp.asarray(members.lengths)[:, slot][:, None] + rest
+        better = (length < best[0]) | ((length == best[0]) & (rest < best[1]))
+        new = (length, rest, slot, jnp.broadcast_to(after[:, None], rest.shape))
+        return tuple(jnp.where(better, x, y) for x, y in zip(new, best, strict=True))
+
+    shape = (count, distances.shape[1])
+    start = (jnp.full(shape, jnp.inf, distances.dtype),) * 2 + (jnp.zeros(shape, jnp.int32),) * 2
+    length, _, slot, after = lax.fori_loop(jnp.int32(0), jnp.int32(width), through, start)
+    return length, slot, after
 
 
 def _relax_class(members: NeighbourClass, old: Float[Array, "n targets"], first: int) -> Float[Array, "states targets"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 from typing import TYPE_CHECKING
 
-from dpjax.plot import attraction, comparison, maps, matrix, rows, style, trajectory, trajectory_samples, vector
+from dpjax.plot import attraction, comparison, histograms, maps, matrix, rows, style, trajectory, trajectory_samples, vector
 from dpjax.plot.maps import read_outlines
 from dpjax.plot.rows import describe as describe_rows
 from dpjax.plot.rows import has_rows
@@ -26,15 +26,15 @@ def draw(results: xr.Dataset, directory: str | pathlib.Path, outlines: maps.Outl
     directory = pathlib.Path(directory)
     name = results.attrs["name"]
     drawn = []
-    if results.attrs["workload"] == "dirichlet-vector" and results["kl_mean"].dims == ("k",):
+    if results.attrs["workload"] == "dirichlet-vector" and "kl_mean" in results and results["kl_mean"].dims == ("k",):
         drawn.append((f"{name}-kl", vector.figure(results)))
     if results.attrs["workload"] == "dirichlet-matrix":
         drawn.append((f"{name}-rows", rows.figure(results)))
-        if results["tv_mean"].dims in (("k_factor",), ("epsilon",)):
+        if "tv_mean" in results and results["tv_mean"].dims in (("k_factor",), ("epsilon",)):
             drawn.append((f"{name}-stationary-error", matrix.error_figure(results)))
             if outlines is not None:
                 drawn.append((f"{name}-map", matrix.map_figure(results, outlines)))
-    if results.attrs["workload"] == "trajectory":
+    if results.attrs["workload"] == "trajectory" and {"exceeds_mean", "entropy_mean"} <= set(results):
         drawn += [(f"{name}-{ending}", figure) for ending, figure in trajectory.figures(results).items()]
         if "private_path" in results:
             drawn.append((f"{name}-samples", trajectory_samples.figure(results)))
@@ -42,4 +42,5 @@ def draw(results: xr.Dataset, directory: str | pathlib.Path, outlines: maps.Outl
         drawn.append((name, attraction.figure(results)))
     if results.attrs["workload"] == "trajectory-comparison":
         drawn.append((name, comparison.figure(results)))
+    drawn += [(f"{name}-{measure}-histogram", histograms.figure(results, measure)) for measure in histograms.names(results)]
     return [path for stem, figure in drawn for path in style.save(figure, directory / stem)]

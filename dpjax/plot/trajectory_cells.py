@@ -22,9 +22,18 @@ NAMES = {
     "hamming": "Appendix C",
     "exponential": "exponential",
     "prior": "with prior",
+    "offline": "offline",
 }
 ORDER = tuple(NAMES)
-_DEFAULTS = {"kind": "mechanism1", "matched": False, "start": "sensitive", "rho": 1.0, "b": 1, "prior_weight": 1.0}
+_DEFAULTS = {
+    "kind": "mechanism1",
+    "matched": False,
+    "start": "sensitive",
+    "rho": 1.0,
+    "b": 1,
+    "prior_weight": 1.0,
+    "base_weight": 0.0,
+}
 _STARTS = {
     "sensitive": "s'_0 = s_0, which is public",
     "uniform": "s'_0 uniform over the states",

@@ -1,7 +1,7 @@
 """The Dirichlet mechanism on the simplex: sampling, privacy (A-Theorem 1 and exact), matrices, utility and bounds.
 
 A checked, host-side front for each question, and under it the pure functions, which are traced and differentiate: those named in
-`hockey_stick`, `corner_delta`, `equation6`, `omega_delta_at_corner`, `renyi_beta_pair`, `kl_of_shares`, `kl_at_corner`. Call them
+`hockey_stick`, `corner_delta`, `corner_epsilon`, `equation6`, `omega_delta_at_corner`, `renyi_beta_pair`, `kl_of_shares`, `kl_at_corner`. Call them
 under `jax.enable_x64(True)`; they neither check nor round.
 """
 
@@ -20,6 +20,7 @@ from dpjax.simplex.composition import (
     release_accountant,
     release_event,
 )
+from dpjax.simplex.corner_epsilon import corner_epsilon
 from dpjax.simplex.dirichlet import dirichlet, log_dirichlet
 from dpjax.simplex.exact import (
     calibrate_exact,
@@ -43,6 +44,7 @@ from dpjax.simplex.pseudocount import PseudocountMechanism, log_add_remove_delta
 from dpjax.simplex.renyi import renyi_beta_pair, renyi_divergence
 from dpjax.simplex.report import RowReport, row_report
 from dpjax.simplex.rows import PublicRows, smallest_shares
+from dpjax.simplex.stationary_elasticity import StationaryElasticity, first_order_elasticity, stationary_elasticity
 from dpjax.simplex.theorem1 import calibrate_theorem1, equation6, smallest_k, strongest_epsilon, theorem1_epsilon
 from dpjax.simplex.utility import expected_kl, expected_kl_bound, kl_at_corner, kl_of_shares
 
@@ -54,11 +56,13 @@ __all__ = [
     "PseudocountMechanism",
     "PublicRows",
     "RowReport",
+    "StationaryElasticity",
     "calibrate_exact",
     "calibrate_theorem1",
     "composed_delta",
     "composed_epsilon",
     "corner_delta",
+    "corner_epsilon",
     "delta_floor",
     "dirichlet",
     "epsilon_floor",
@@ -69,6 +73,7 @@ __all__ = [
     "expected_change_bound",
     "expected_kl",
     "expected_kl_bound",
+    "first_order_elasticity",
     "half_row_distance",
     "incomplete_beta_form",
     "kl_at_corner",
@@ -91,6 +96,7 @@ __all__ = [
     "smallest_k",
     "smallest_shares",
     "stationary_bound",
+    "stationary_elasticity",
     "stationary_gap_bound",
     "strongest_epsilon",
     "theorem1_epsilon",

@@ -13,7 +13,7 @@ import numpy as np
 
 from dpjax.simplex._rounding import Real
 
-_SIZES = ((1, 1), (16, 16), (4096, 256))  # up to so many elements, blocks of so many
+_SIZES = ((1, 1), (16, 16), (4096, 128))  # up to so many elements, blocks of so many
 _LARGEST = 4096
 
 

@@ -35,6 +35,8 @@ from dpjax.simplex._rounding import (
 )
 from dpjax.simplex.hockey_stick import log_corner_delta, log_two_category_delta
 
+_SECTIONS, _AT_ONCE, _CLOSE = 1100, 16, 2.0**-51
+
 _corner = in_blocks(jax.jit(log_corner_delta))
 _two = in_blocks(jax.jit(log_two_category_delta))
 
@@ -80,6 +82,39 @@ def exact_epsilon(delta: Real, *, k: Real, eta: Real, n_records: Real, n_categor
 def epsilon_of(delta: Numbers, k: Numbers, eta: Numbers, n_records: Numbers, n: Numbers) -> Numbers:
     """The exact epsilon on checked float64 arrays of one shape."""
     return smallest(lambda e: delta_up(log_delta_of(e, k, eta, n_records, n)) <= delta, np.full(delta.shape, 1.0))
+
+
+def joint_epsilon_of(delta: float, k: Numbers, eta: Numbers, n_records: Numbers, n: Numbers) -> float:
+    """The largest of the exact epsilons of several rows at one delta, by bisection on the rows that may still be it.
+
+    A row whose delta is low enough where another's is not has the smaller epsilon, and is looked at no more; the few that are left
+    are looked at in several points at once.
+    """
+    alive = np.arange(len(k))
+
+    def last_failing(points: Numbers) -> int:
+        """The last of the increasing points at which some row fails, -1 where none does; only rows that fail there stay."""
+        nonlocal alive
+        e, row = np.repeat(points, len(alive)), np.tile(alive, len(points))
+        claimed = delta_up(log_delta_of(e, k[row], eta[row], n_records[row], n[row]))
+        high = ~(claimed <= delta).reshape(len(points), len(alive))
+        last = int(np.max(np.flatnonzero(high.any(axis=1)), initial=-1))
+        alive = alive[high[last]] if last >= 0 else alive
+        return last
+
+    if last_failing(np.zeros(1)) < 0:
+        return 0.0
+    lo, hi = 0.0, 1.0
+    while np.isfinite(hi) and last_failing(np.array([hi])) == 0:
+        lo, hi = hi, 2 * hi
+    for _ in range(_SECTIONS):
+        if hi - lo <= _CLOSE * hi:
+            break
+        count = max(1, _AT_ONCE // len(alive))
+        points = lo + (hi - lo) * np.arange(1, count + 1) / (count + 1)
+        last = last_failing(points)
+        lo, hi = (points[last] if last >= 0 else lo), (points[last + 1] if last + 1 < len(points) else hi)
+    return float(hi)
 
 
 def delta_floor(epsilon: Real, *, eta: Real, n_records: Real, n_categories: Real) -> Claim:

@@ -17,9 +17,14 @@ with t = (x/d)^(1/3) - 1,
     d log x / d alpha = (1 - 3 t / (2 (1 + t))) / d (1 + O(alpha^(-3/2))).
 
 The mean of the derivative over draws is d E[log x] / d alpha = psi'(alpha), the trigamma function.
+
+Once only: a second derivative would need that of the incomplete gamma function twice in its shape, which JAX has not, and is refused
+with a TypeError. Second derivatives of expectations come from their closed forms (`dpjax.simplex.kl_of_shares`).
 """
 
 from __future__ import annotations
+
+from typing import NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +35,7 @@ _TERMS = 20  # of M at x <= 1: 1/20! is below the precision of float64
 _LARGE = {"float32": 1e3, "float64": 1e6}  # from here on the cube form errs less than `random_gamma_grad`, or by less than 1e-8
 
 
+@jax.custom_jvp
 def log_gamma_derivative(
     alpha: Float[Array, "*lanes"], log_d: Float[Array, "*lanes"], deviation: Float[Array, "*lanes"]
 ) -> Float[Array, "*lanes"]:
@@ -43,6 +49,14 @@ def log_gamma_derivative(
     value = jnp.where(large, _by_cube(log_d, jnp.where(large, deviation, 0)), middle)
     value = jnp.where(small & ~large, _by_series(alpha, jnp.where(small, log_x, 0)), value)
     return jnp.where(possible, value, 0)
+
+
+@log_gamma_derivative.defjvp
+def _no_second_derivative(primals: tuple, tangents: tuple) -> NoReturn:
+    raise TypeError(
+        "gamma and Dirichlet draws are differentiable once in their shapes: take the second derivative of a closed form, "
+        "or differences of first derivatives at one key"
+    )
 
 
 def _by_cube(log_d: Float[Array, "*lanes"], deviation: Float[Array, "*lanes"]) -> Float[Array, "*lanes"]:

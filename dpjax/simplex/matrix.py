@@ -9,6 +9,7 @@ support) say nothing of the data. Changing a record's row changes two totals and
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Literal
 
 import jax
@@ -98,12 +99,12 @@ class MatrixMechanism:
     @property
     def epsilon(self) -> np.float64:
         """max_i epsilon_i by A-Theorem 1; needs gamma and Assumptions 2-4 in every row that is drawn."""
-        return np.float64(np.max(self._theorem1()[0], initial=0.0))
+        return np.float64(np.max(self._theorem1[0], initial=0.0))
 
     @property
     def delta(self) -> np.float64:
         """max_i delta_i by A-Theorem 1; needs gamma and Assumptions 2-4 in every row that is drawn."""
-        return np.float64(np.max(self._theorem1()[1], initial=0.0))
+        return np.float64(np.max(self._theorem1[1], initial=0.0))
 
     def exact_delta(self, epsilon: Real) -> Claim:
         """max_i delta_i(epsilon), exactly, rounded up; scalar or array."""
@@ -113,8 +114,8 @@ class MatrixMechanism:
 
     def exact_epsilon(self, delta: Real) -> Claim:
         """max_i epsilon_i(delta), exactly, rounded up; scalar or array."""
-        arrays = np.broadcast_arrays(check_delta(delta)[..., None], *self._drawn())
-        return plain(np.max(exact.epsilon_of(*arrays), axis=-1, initial=0.0))
+        targets, drawn = check_delta(delta), self._drawn()
+        return plain(np.array([exact.joint_epsilon_of(d, *drawn) for d in targets.ravel()]).reshape(targets.shape))
 
     def report(self, epsilon: Number, delta: Number) -> RowReport:
         """Every row's public facts, its privacy as it is, and whether it could meet (epsilon, delta)."""
@@ -160,6 +161,7 @@ class MatrixMechanism:
             self.rows.n_categories[drawn].astype(float),
         )
 
+    @functools.cached_property
     def _theorem1(self) -> tuple[np.ndarray, np.ndarray]:
         if self.gamma is None:
             invalid("gamma", None, "A-Theorem 1 needs a gamma in (0, 1/n_i); exact_delta and exact_epsilon need none")

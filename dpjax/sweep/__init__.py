@@ -15,7 +15,8 @@ from dpjax.sweep.registry import WORKLOADS, build
 from dpjax.sweep.reports import Cost, Status, cost, status
 from dpjax.sweep.results import open
 from dpjax.sweep.runner import Outcome, run
-from dpjax.sweep.table import to_table
+from dpjax.sweep.shard_states import Shards, shards
+from dpjax.sweep.table import to_table, write_table
 from dpjax.sweep.validation import validated
 from dpjax.sweep.workload import Coordinate, Label, Prepared, Quantity, Workload
 
@@ -34,6 +35,7 @@ __all__ = [
     "Prepared",
     "Quantity",
     "Shard",
+    "Shards",
     "Status",
     "StorageError",
     "Workload",
@@ -46,7 +48,9 @@ __all__ = [
     "open",
     "plan",
     "run",
+    "shards",
     "status",
     "to_table",
     "validated",
+    "write_table",
 ]

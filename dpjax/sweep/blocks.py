@@ -1,8 +1,11 @@
-"""Samples in blocks of one fixed size, each run by one compiled executable.
+"""Samples in blocks of one fixed size, each run by one compiled program, a block on each device.
 
 XLA may round differently for another batch size, so the block is the unit of equality: block b holds the samples b n, ..., b n +
-n - 1, the last block is run whole and its surplus left out of the moments, and a memory limit, a shard or a restart only changes
-which whole blocks are run when. The block size is therefore part of a sweep's law, and the memory limit is not.
+n - 1, the last block is run whole and its surplus left out of the moments, and a memory limit, a shard, the number of devices or a
+restart only changes which whole blocks are run when. The block size is therefore part of a sweep's law, and those are not.
+
+The program of one block is compiled for a mesh of devices with `jax.shard_map`: each device is given a block, with its own cell's
+key and parameters, and runs the same instructions as it would alone. One device is a mesh of one.
 
 A block is traced in one scope with x64 on, for the moments; the workload's measure is traced within it with x64 off, as a user
 who changes no setting would trace it.
@@ -10,22 +13,23 @@ who changes no setting would trace it.
 
 from __future__ import annotations
 
-import collections
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from dpjax.sweep.moments import Moments, agrees, on_host, reduce_block
+from dpjax.sweep.chosen import Chosen
+from dpjax.sweep.moments import agrees, reduce_block
 from dpjax.sweep.workload import Workload
 
 _BLOCK_BYTES = 32 * 2**20
 _MOST_SAMPLES = 2**16
-_MOST_IN_FLIGHT = 4
+_MOST_UNDER_WAY = 4
 _CHARGE = 2
+_AXIS = "block"
 
 
 def automatic_block(sample_bytes: int, samples: int) -> int:
@@ -35,48 +39,111 @@ def automatic_block(sample_bytes: int, samples: int) -> int:
     return min(1 << (fits.bit_length() - 1), _MOST_SAMPLES, needed)
 
 
+class Job:
+    """A cell made ready: its key and parameters, with what of them lies on each device already. The parameters are not changed."""
+
+    def __init__(self, key: jax.Array, params: Any) -> None:
+        leaves, self.structure = jax.tree.flatten(params)
+        self.leaves = [np.asarray(leaf) for leaf in leaves]
+        self.key = np.asarray(jax.random.key_data(key))
+        self.signature = (self.structure, tuple((leaf.shape, leaf.dtype.str) for leaf in self.leaves))
+        self._held: dict[Any, list[jax.Array]] = {}
+        self.whole: dict[Any, Any] = {}  # the parameters of a round that is all of this cell
+
+    def on(self, device: Any) -> list[jax.Array]:
+        """Key and parameters on `device`, with an axis of one block in front; sent there the first time."""
+        if device not in self._held:
+            with jax.enable_x64(True):
+                self._held[device] = [jax.device_put(x[None], device, may_alias=True) for x in (self.key, *self.leaves)]
+        return self._held[device]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Lane:
+    """One block of a cell: its first sample, and how many of its samples count."""
+
+    job: Job
+    first: int
+    count: int
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Executable:
-    """One compiled block; `bytes` is what one call holds."""
+    """The program of a round of blocks, one on each of `mesh`'s devices; `bytes` is what one block of it holds."""
 
     call: Callable[..., Any]
     bytes: int
+    mesh: Mesh
+
+    @property
+    def width(self) -> int:
+        """Blocks in a round."""
+        return int(self.mesh.devices.size)
+
+    def arguments(self, lanes: Sequence[Lane]) -> tuple[Any, Any, Any, Any]:
+        """What the program takes for these blocks; where they are fewer than the devices, the last is run again in vain."""
+        return _arguments(self.mesh, lanes)
+
+    def run(self, lanes: Sequence[Lane]) -> Any:
+        """Begin a round; the moments of its blocks, in order, on the devices."""
+        return self.call(*self.arguments(lanes))
 
 
 class Blocks:
-    """The compiled blocks of one workload: one executable for each structure of parameters, so one for a whole grid as a rule."""
+    """The compiled programs of one workload: one for each structure of parameters, so one for a whole grid as a rule."""
 
-    def __init__(self, workload: Workload, block: int) -> None:
+    def __init__(
+        self, workload: Workload, block: int, chosen: Chosen | None = None, devices: tuple[Any, ...] | None = None
+    ) -> None:
         self.workload = workload
         self.block = block
+        self.chosen = chosen or Chosen.of(workload)
+        self.devices = devices or tuple(jax.local_devices())
+        self.traces = 0
         self._compiled: dict[Any, Executable] = {}
 
-    def place(self, params: Any) -> Any:
-        """The parameters on the device, each with the dtype it has."""
-        with jax.enable_x64(True):
-            return jax.tree.map(jnp.asarray, params)
+    def executable(self, job: Job, width: int | None = None) -> Executable:
+        """The program for parameters of this structure on the first `width` devices (None: all), compiled the first time."""
+        width = width or len(self.devices)
+        if (job.signature, width) not in self._compiled:
+            self._compiled[job.signature, width] = self._compile(job, width)
+        return self._compiled[job.signature, width]
 
-    def executable(self, key: jax.Array, params: Any) -> Executable:
-        """The executable for parameters of this structure, compiled the first time."""
-        leaves, structure = jax.tree.flatten(params)
-        signature = (structure, tuple((leaf.shape, leaf.dtype, leaf.weak_type) for leaf in leaves))
-        if signature not in self._compiled:
-            self._compiled[signature] = self._compile(key, params)
-        return self._compiled[signature]
+    def within(self, job: Job, memory: int) -> tuple[Executable, int]:
+        """The program for this job on as many devices as `memory` bytes allow, and how many rounds may be under way at once."""
+        executable = self.executable(job)
+        fits = in_flight(memory, executable.bytes, self.block)
+        if fits < executable.width:
+            executable = self.executable(job, fits)
+        return executable, max(1, min(_MOST_UNDER_WAY, fits // executable.width))
 
-    def _compile(self, key: jax.Array, params: Any) -> Executable:
+    def _compile(self, job: Job, width: int) -> Executable:
+        mesh = Mesh(np.array(self.devices[:width]), (_AXIS,))
+        spec = PartitionSpec(_AXIS)
+        program = jax.shard_map(self._one, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
         with jax.enable_x64(True):
-            compiled = jax.jit(self._reduced).lower(key, params, np.uint32(0), np.uint32(1)).compile()
+            compiled = jax.jit(program).lower(*_arguments(mesh, [Lane(job, 0, 1)])).compile()
         used = compiled.memory_analysis()
         held = 0 if used is None else used.temp_size_in_bytes + used.output_size_in_bytes + used.argument_size_in_bytes
-        return Executable(call=compiled, bytes=held or self.block * self.workload.sample_bytes)
+        return Executable(call=compiled, bytes=held or self.block * self.workload.sample_bytes, mesh=mesh)
+
+    def _one(self, key: jax.Array, params: Any, first: jax.Array, count: jax.Array) -> Any:
+        """A device's part of a round: every argument and result has an axis of one block in front."""
+        self.traces += 1
+        key, params, first, count = jax.tree.map(lambda x: x[0], (key, params, first, count))
+        typed = jax.random.wrap_key_data(key, impl="threefry2x32")
+        return jax.tree.map(lambda x: x[None], self._reduced(typed, params, first, count))
 
     def _reduced(self, key: jax.Array, params: Any, first: jax.Array, count: jax.Array) -> dict[str, dict[str, jax.Array]]:
         with jax.enable_x64(False):
             samples = self.workload.measure(key, params, first, self.block)
         self._announced(samples)
-        samples = jax.lax.optimization_barrier(dict(samples))  # drawn once, not once for each moment
-        return {name: reduce_block(samples[name], count, quantity.edges) for name, quantity in self.workload.measures.items()}
+        measures = self.chosen.measures
+        drawn = jax.lax.optimization_barrier({name: samples[name] for name in measures})  # once, not once for each moment
+        return {
+            name: reduce_block(drawn[name], count, quantity.edges, keep=name in self.chosen.kept)
+            for name, quantity in measures.items()
+        }
 
     def _announced(self, samples: Mapping[str, Any]) -> None:
         wanted, given = sorted(self.workload.measures), sorted(samples)
@@ -90,9 +157,9 @@ class Blocks:
 
 
 def in_flight(memory: int, block_bytes: int, block: int) -> int:
-    """How many blocks may be on their way at once in `memory` bytes; ValueError where not even one may.
+    """How many blocks `memory` bytes hold at once; ValueError where not even one.
 
-    A block is charged twice what its executable holds: the allocator keeps about as much again for the next one.
+    A block is charged twice what its program holds: the allocator keeps about as much again for the next one.
     """
     charged = _CHARGE * block_bytes
     if charged > memory:
@@ -100,22 +167,31 @@ def in_flight(memory: int, block_bytes: int, block: int) -> int:
             f"sweep.memory is {memory:,} bytes; one block of {block:,} samples needs {charged:,}: "
             "raise sweep.memory, or set a smaller sweep.block (which is another law, with other last digits)"
         )
-    return min(_MOST_IN_FLIGHT, memory // charged)
+    return memory // charged
 
 
-def block_moments(
-    executable: Executable, key: jax.Array, params: Any, *, start: int, samples: int, block: int, ahead: int
-) -> Iterator[dict[str, Moments]]:
-    """The moments of each block from sample `start` (a multiple of `block`) to `samples`, in order, `ahead` of them under way."""
-    waiting: collections.deque[tuple[int, Any]] = collections.deque()
-    for first in range(start, samples, block):
-        count = min(block, samples - first)
-        waiting.append((count, executable.call(key, params, np.uint32(first), np.uint32(count))))
-        if len(waiting) >= ahead:
-            yield _fetch(*waiting.popleft())
-    while waiting:
-        yield _fetch(*waiting.popleft())
+def _arguments(mesh: Mesh, lanes: Sequence[Lane]) -> tuple[Any, Any, Any, Any]:
+    """(keys, parameters, first samples, counts) of a round, each with its leading axis over the devices."""
+    sharding = NamedSharding(mesh, PartitionSpec(_AXIS))
+    lanes = [*lanes, *[lanes[-1]] * (mesh.devices.size - len(lanes))]
+    numbers = (np.array([getattr(lane, name) for lane in lanes], np.uint32) for name in ("first", "count"))
+    first, count = (jax.device_put(x, sharding) for x in numbers)
+    key, params = _cells(mesh, sharding, lanes)
+    return key, params, first, count
 
 
-def _fetch(count: int, reduced: Any) -> dict[str, Moments]:
-    return {name: on_host(name, count, fields) for name, fields in jax.device_get(reduced).items()}
+def _cells(mesh: Mesh, sharding: NamedSharding, lanes: Sequence[Lane]) -> tuple[Any, Any]:
+    job = lanes[0].job
+    alike = all(lane.job is job for lane in lanes)
+    if alike and mesh in job.whole:
+        return job.whole[mesh]
+    held = [lane.job.on(device) for lane, device in zip(lanes, mesh.devices, strict=True)]
+    with jax.enable_x64(True):
+        key, *leaves = (
+            jax.make_array_from_single_device_arrays((len(lanes), *parts[0].shape[1:]), sharding, list(parts))
+            for parts in zip(*held, strict=True)
+        )
+    cells = key, jax.tree.unflatten(job.structure, leaves)
+    if alike:
+        job.whole[mesh] = cells
+    return cells

@@ -9,7 +9,12 @@ samples = 10_000                    # for each cell
 seed = 0
 memory = "512 MiB"                  # what the samples in flight may hold; changes no number
 block = "auto"                      # samples in a block; part of the law
+devices = "all"                     # or how many of this machine's; changes no number
+measures = ["kl"]                   # left out: all that the workload knows
+keep_samples = []                   # measures whose samples are stored, not their moments alone
 zip = [["eta", "k"]]                # axes that run side by side; the others form a product
+[sweep.histograms]
+kl = {start = 0.0, stop = 2.0, num = 41}   # public edges of the bins
 [sweep.axes]
 epsilon = [0.5, 1.0, 2.0]
 k = {start = 1, stop = 1000, num = 7, log = true}
@@ -29,14 +34,10 @@ import pydantic
 
 from dpjax.sweep.grid import Grid
 from dpjax.sweep.ranges import axis_values
-from dpjax.sweep.validation import validated
+from dpjax.sweep.validation import Table, validated
 from dpjax.sweep.workload import Scalar
 
 _UNITS = {"": 1, "B": 1} | {f"{p}{b}": base**i for b, base in (("B", 1000), ("iB", 1024)) for i, p in enumerate("KMGT", 1)}
-
-
-class _Table(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
 
 def parse_memory(value: Any) -> int:
@@ -55,13 +56,25 @@ def _block(value: Any) -> int | None:
     return value
 
 
-class SweepTable(_Table):
+def _devices(value: Any) -> int | None:
+    if value is None or value == "all":
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"devices is {value!r}; give 'all' or a whole number of devices, at least 1")
+    return value
+
+
+class SweepTable(Table):
     """[sweep]: how much is sampled, and over which grid."""
 
     samples: pydantic.StrictInt = pydantic.Field(ge=0, lt=2**31)
     seed: pydantic.StrictInt = pydantic.Field(default=0, ge=0, lt=2**63)
     block: Annotated[Any, pydantic.BeforeValidator(_block)] = None
     memory: Annotated[Any, pydantic.BeforeValidator(parse_memory)] = 512 * 2**20
+    devices: Annotated[Any, pydantic.BeforeValidator(_devices)] = None
+    measures: list[str] | None = pydantic.Field(default=None, min_length=1)
+    keep_samples: list[str] = pydantic.Field(default_factory=list)
+    histograms: dict[str, Any] = pydantic.Field(default_factory=dict)
     axes: dict[str, Any] = pydantic.Field(default_factory=dict)
     zip: list[list[str]] = pydantic.Field(default_factory=list)
 
@@ -69,6 +82,11 @@ class SweepTable(_Table):
     @classmethod
     def _listed(cls, axes: dict[str, Any]) -> dict[str, tuple[Scalar, ...]]:
         return {name: axis_values(f"sweep.axes.{name}", spec) for name, spec in axes.items()}
+
+    @pydantic.field_validator("histograms")
+    @classmethod
+    def _edged(cls, histograms: dict[str, Any]) -> dict[str, tuple[Scalar, ...]]:
+        return {name: axis_values(f"sweep.histograms.{name}", spec) for name, spec in histograms.items()}
 
     @pydantic.model_validator(mode="after")
     def _gridded(self) -> SweepTable:
@@ -80,13 +98,13 @@ class SweepTable(_Table):
         return Grid(axes=self.axes, zips=tuple(tuple(group) for group in self.zip))
 
 
-class OutputTable(_Table):
+class OutputTable(Table):
     """[output]: where the results go."""
 
     dir: str | None = None
 
 
-class Config(_Table):
+class Config(Table):
     """A whole config; `data` and `mechanism` stay tables, for the reader of the data and the workload to check."""
 
     name: str = pydantic.Field(min_length=1)

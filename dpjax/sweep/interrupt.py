@@ -1,4 +1,7 @@
-"""Ctrl-C and a polite kill let the block under way end, so that its numbers are kept; a second Ctrl-C is not waited for."""
+"""Ctrl-C and a polite kill let the block under way end, so that its numbers are kept; a second Ctrl-C is not waited for.
+
+Polite are SIGTERM (a kill, a cluster that pre-empts) and SIGUSR2 (submitit's warning that the time of a job is nearly up).
+"""
 
 from __future__ import annotations
 
@@ -23,15 +26,15 @@ class Stop:
 
 @contextlib.contextmanager
 def deferred() -> Iterator[Stop]:
-    """Within it SIGINT and SIGTERM only set `requested`, the first time; outside the main thread signals are left alone."""
+    """Within it SIGINT, SIGTERM and SIGUSR2 only set `requested`, SIGINT once; outside the main thread signals are left alone."""
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR2)}
 
     def ask(number: int, frame: FrameType | None) -> None:
-        if stop.requested:
+        if stop.requested and number == signal.SIGINT:
             raise KeyboardInterrupt
         stop.requested = True
 

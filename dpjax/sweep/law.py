@@ -1,8 +1,8 @@
 """The law of a sweep: everything on which its stored numbers depend, and nothing else.
 
 Two runs with the same law may share a folder, resume each other and be merged; with different laws they may not. The memory
-limit, the output folder, the shard and the path to the records are outside the law (the records themselves are in it, by their
-fingerprint).
+limit, the devices, the output folder, the shard and the path to the records are outside the law (the records themselves are in it,
+by their fingerprint).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from dpjax.sweep.blocks import automatic_block
+from dpjax.sweep.chosen import Chosen
 from dpjax.sweep.config import Config
 from dpjax.sweep.workload import Workload
 
@@ -42,9 +43,9 @@ def _arrays(value: Any) -> list[np.ndarray]:
     return [np.asarray(value.shape), *(axis[order].astype(np.int64) for axis in entries.coords), entries.data[order]]
 
 
-def law_of(config: Config, workload: Workload, data_fingerprint: str) -> dict[str, Any]:
+def law_of(config: Config, workload: Workload, data_fingerprint: str, chosen: Chosen) -> dict[str, Any]:
     """The law as a table of plain values; `sweep.block` and the axes in it are resolved."""
-    samples = config.sweep.samples if workload.measures else 0
+    samples = config.sweep.samples if chosen.taken else 0
     law = {
         "name": config.name,
         "workload": workload.name,
@@ -58,6 +59,7 @@ def law_of(config: Config, workload: Workload, data_fingerprint: str) -> dict[st
             "block": config.sweep.block or automatic_block(workload.sample_bytes, samples),
             "axes": {name: list(values) for name, values in config.sweep.axes.items()},
             "zip": config.sweep.zip,
+            **chosen.law(config.sweep),
         },
     }
     return {key: _plain(value) for key, value in law.items()}

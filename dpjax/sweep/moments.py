@@ -1,7 +1,8 @@
 """Moments of samples, a block at a time.
 
 A block of n samples is reduced where it was drawn to its mean, M2 = sum (x - mean)^2, minimum, maximum and, where edges are
-given, the number of samples below each edge; all in float64. Two blocks a and b are combined on the host, in index order, by
+given, the number of samples below each edge; all in float64. The samples themselves are kept only where a sweep asks for them. Two
+blocks a and b are combined on the host, in index order, by
 
     n = n_a + n_b,   d = mean_b - mean_a,   mean = mean_a + d n_b / n,   M2 = M2_a + M2_b + d^2 n_a n_b / n
 
@@ -25,7 +26,7 @@ from dpjax.sweep.workload import Quantity
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Moments:
-    """Moments of `count` samples of one measure; `below[b]` counts the samples under edge b."""
+    """Moments of `count` samples of one measure; `below[b]` counts the samples under edge b; `samples` where they are kept."""
 
     count: int
     mean: Float[np.ndarray, "*dims"]
@@ -33,6 +34,7 @@ class Moments:
     minimum: Float[np.ndarray, "*dims"]
     maximum: Float[np.ndarray, "*dims"]
     below: Int[np.ndarray, " edges *dims"]
+    samples: Float[np.ndarray, " count *dims"] | None = None
 
     @property
     def std(self) -> Float[np.ndarray, "*dims"]:
@@ -51,16 +53,18 @@ class Moments:
         return np.diff(np.concatenate(bounds), axis=0)
 
 
-def reduce_block(x: Any, count: UInt[Array, ""], edges: tuple[float, ...]) -> dict[str, Array]:
-    """The moments of the first `count` of the samples x, (n, *dims), on the device; trace it with x64 on."""
+def reduce_block(x: Any, count: UInt[Array, ""], edges: tuple[float, ...], *, keep: bool = False) -> dict[str, Array]:
+    """The moments of the first `count` of the samples x, (n, *dims), on the device, and all n samples to `keep`; trace it with x64 on."""
     x = x.astype(jnp.float64)
     used = (jnp.arange(x.shape[0], dtype=jnp.uint32) < count).reshape((-1,) + (1,) * (x.ndim - 1))
-    mean = jnp.sum(jnp.where(used, x, 0.0), axis=0) / count.astype(jnp.float64)
+    total = jnp.sum(jnp.where(used, x, 0.0), axis=0)
+    mean = total / (count.astype(jnp.float64) + (total - total))  # by one number for all XLA may multiply by its inverse, or not
     m2 = jnp.sum(jnp.where(used, (x - mean[None]) ** 2, 0.0), axis=0)
     minimum = jnp.min(jnp.where(used, x, jnp.inf), axis=0)
     maximum = jnp.max(jnp.where(used, x, -jnp.inf), axis=0)
     below = jax.lax.map(lambda edge: jnp.sum(used & (x < edge), axis=0, dtype=jnp.int64), jnp.array(edges, dtype=jnp.float64))
-    return {"mean": mean, "m2": m2, "minimum": minimum, "maximum": maximum, "below": below}
+    moments = {"mean": mean, "m2": m2, "minimum": minimum, "maximum": maximum, "below": below}
+    return {**moments, "samples": x} if keep else moments
 
 
 def combine(a: Moments, b: Moments) -> Moments:
@@ -74,6 +78,7 @@ def combine(a: Moments, b: Moments) -> Moments:
         minimum=np.asarray(np.minimum(a.minimum, b.minimum)),
         maximum=np.asarray(np.maximum(a.maximum, b.maximum)),
         below=np.asarray(a.below + b.below),
+        samples=None if a.samples is None or b.samples is None else np.concatenate([a.samples, b.samples]),
     )
 
 
@@ -82,6 +87,8 @@ def on_host(name: str, count: int, reduced: Mapping[str, Any]) -> Moments:
     host = {field: np.asarray(value) for field, value in reduced.items()}
     if not (np.isfinite(host["mean"]).all() and np.isfinite(host["m2"]).all()):
         raise ValueError(f"measure {name} has samples that are not finite numbers; moments of them mean nothing")
+    if "samples" in host:
+        host["samples"] = host["samples"][:count].copy()
     return Moments(count=count, **host)
 
 

@@ -8,6 +8,10 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+import jax
+
+from dpjax.sweep.blocks import Blocks
+from dpjax.sweep.chosen import Chosen
 from dpjax.sweep.config import Config
 from dpjax.sweep.grid import Cell, Grid, Shard
 from dpjax.sweep.law import law_of
@@ -27,6 +31,12 @@ class Plan:
     grid: Grid
     shard: Shard
     memory: int
+    chosen: Chosen
+    devices: tuple[Any, ...]
+
+    def blocks(self) -> Blocks:
+        """The programs of its blocks, none compiled yet."""
+        return Blocks(self.workload, self.block, self.chosen, self.devices)
 
     @property
     def samples(self) -> int:
@@ -59,12 +69,13 @@ def plan(
     if directory is None:
         directory = pathlib.Path("results") / config.name
     grid = config.sweep.grid
-    schema = describe(workload, grid)
-    if workload.measures and config.sweep.samples < 2:
+    chosen = Chosen.of(workload, config.sweep)
+    schema = describe(workload, grid, chosen)
+    if chosen.taken and config.sweep.samples < 2:
         raise ValueError(f"sweep.samples is {config.sweep.samples}; an error bar needs at least 2")
     for cell in grid.cells:
         workload.check(cell.values)
-    law = law_of(config, workload, data_fingerprint)
+    law = law_of(config, workload, data_fingerprint, chosen)
     verify(pathlib.Path(directory), law)
     return Plan(
         directory=pathlib.Path(directory),
@@ -74,4 +85,14 @@ def plan(
         grid=grid,
         shard=shard or Shard(),
         memory=config.sweep.memory,
+        chosen=chosen,
+        devices=_devices(config.sweep.devices),
     )
+
+
+def _devices(wanted: int | None) -> tuple[Any, ...]:
+    """The first `wanted` of this process's devices, or all."""
+    found = tuple(jax.local_devices())
+    if wanted is not None and wanted > len(found):
+        raise ValueError(f"sweep.devices is {wanted}; this machine has {len(found)}: give at most that, or 'all'")
+    return found[:wanted]

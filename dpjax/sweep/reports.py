@@ -6,12 +6,10 @@ import dataclasses
 import os
 import pathlib
 import time
-from typing import Any
 
 import jax
-import numpy as np
 
-from dpjax.sweep.blocks import Blocks, Executable, in_flight
+from dpjax.sweep.blocks import Executable, Job, Lane
 from dpjax.sweep.planning import Plan
 from dpjax.sweep.results import grid_of
 from dpjax.sweep.store import Store, read_manifest, runs_of
@@ -62,47 +60,64 @@ def status(directory: str | os.PathLike[str]) -> Status:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What a plan would take: `seconds` is the time of one block of the first cell, times the blocks that are not yet done."""
+    """What a plan would take: `seconds` is the time of one round of blocks of the first cell, times the rounds that are not yet done."""
 
     cells: int
     done: int
     samples: int
     block: int
+    devices: int
     block_bytes: int
     in_flight: int
+    kept_bytes: int
     seconds: float
 
     def __str__(self) -> str:
-        held = self.block_bytes * self.in_flight / 2**20
-        return (
-            f"{self.cells} cells, {self.done} of them done; {self.samples:,} samples a cell in blocks of {self.block:,}\n"
-            f"{held:,.1f} MiB in {self.in_flight} blocks at once; about {self.seconds:,.0f} s on this machine"
-        )
+        held, kept = self.block_bytes * self.in_flight / 2**20, self.kept_bytes / 2**20
+        devices = f"{self.devices} device{'s' * (self.devices > 1)}"
+        lines = [
+            f"{self.cells} cells, {self.done} of them done; {self.samples:,} samples a cell in blocks of {self.block:,}",
+            f"{held:,.1f} MiB in {self.in_flight} blocks at once on {devices}; about {self.seconds:,.0f} s on this machine",
+        ]
+        if self.kept_bytes:
+            lines.append(
+                f"kept samples: {kept:,.1f} MiB in the cells' files, as much in the results, and in memory when they are assembled"
+            )
+        return "\n".join(lines)
 
 
 def cost(plan: Plan) -> Cost:
-    """Estimate a plan by running one block of its first cell; writes nothing."""
+    """Estimate a plan by running a round of blocks of its first missing cell, or of its first; writes nothing."""
     store = Store(directory=plan.directory, digest="")
-    done = sum(store.finished(cell).exists() for cell in plan.cells)
-    blocks, per_cell = Blocks(plan.workload, plan.block), -(-plan.samples // plan.block)
-    size, ahead, seconds, ready = 0, 1, 0.0, 0.0
-    for cell in plan.cells[:1]:
+    missing = [cell for cell in plan.cells if not store.finished(cell).exists()]
+    rounds, size, ahead, devices = 0.0, 0, 0, 1
+    ready = seconds = 0.0
+    for cell in (missing or plan.cells)[:1]:
+        plan.workload.prepare(cell.values)  # once before the clock starts: it compiles
         start = time.perf_counter()
         prepared = plan.workload.prepare(cell.values)
         ready = time.perf_counter() - start
-        if not plan.workload.measures:
+        if not plan.chosen.taken:
             break
-        key, params = cell.key(plan.seed), blocks.place(prepared.params)
-        executable = blocks.executable(key, params)
-        size, ahead = executable.bytes, in_flight(plan.memory, executable.bytes, plan.block)
-        seconds = min(_clock(executable, key, params, plan.block) for _ in range(2))
-    total = (len(plan.cells) - done) * (ready + per_cell * seconds)
+        job = Job(cell.key(plan.seed), prepared.params)
+        executable, at_once = plan.blocks().within(job, plan.memory)
+        size, devices, ahead = executable.bytes, executable.width, at_once * executable.width
+        rounds = -(-plan.samples // plan.block) / devices
+        seconds = min(_clock(executable, job, plan.block) for _ in range(3))
     return Cost(
-        cells=len(plan.cells), done=done, samples=plan.samples, block=plan.block, block_bytes=size, in_flight=ahead, seconds=total
+        cells=len(plan.cells),
+        done=len(plan.cells) - len(missing),
+        samples=plan.samples,
+        block=plan.block,
+        devices=devices,
+        block_bytes=size,
+        in_flight=ahead,
+        kept_bytes=len(plan.cells) * plan.samples * plan.chosen.bytes_a_sample(plan.workload),
+        seconds=len(missing) * (ready + rounds * seconds),
     )
 
 
-def _clock(executable: Executable, key: jax.Array, params: Any, block: int) -> float:
+def _clock(executable: Executable, job: Job, block: int) -> float:
     start = time.perf_counter()
-    jax.block_until_ready(executable.call(key, params, np.uint32(0), np.uint32(block)))
+    jax.block_until_ready(executable.run([Lane(job, 0, block)] * executable.width))
     return time.perf_counter() - start

@@ -1,6 +1,7 @@
 """The results of a sweep as one labelled data set.
 
-For a measure m: m_mean, m_std, m_sem, m_min, m_max and, where edges were given, m_histogram; `samples` counts what they rest on.
+For a measure m: m_mean, m_std, m_sem, m_min, m_max, where edges were given m_histogram, and where its samples were kept m_samples;
+`samples` counts what they rest on.
 Exact quantities stand under their own names. `status` is "done" or "failed", and `error` says why; the numbers of a failed cell
 are NaN.
 """
@@ -36,7 +37,12 @@ def open(directory: str | os.PathLike[str]) -> xarray.Dataset:
         raise ValueError(f"directory is {str(folder)!r}; it holds no sweep")
     if not (folder / "results.nc").exists():
         raise ValueError(f"directory is {str(folder)!r}; its sweep is not finished, run it again, or merge its shards")
-    dataset = xarray.load_dataset(folder / "results.nc", engine="h5netcdf")
+    try:
+        dataset = xarray.load_dataset(folder / "results.nc", engine="h5netcdf")
+    except PermissionError:
+        raise
+    except (OSError, KeyError, RuntimeError) as error:
+        raise ValueError(f"{folder / 'results.nc'} is damaged ({error}); delete it, then run the sweep again or merge it") from None
     if dataset.attrs.get("hash") != manifest["hash"]:
         raise ValueError(
             f"{folder / 'results.nc'} was made by another law than the folder's manifest; run the sweep again in a new folder"
@@ -59,7 +65,8 @@ def assemble(store: Store) -> pathlib.Path:
         )
     runs = runs_of(store.directory)
     dataset = _dataset(manifest, grid, records, errors).assign_attrs(_essentials(manifest, runs))
-    atomic.write(store.results, lambda path: dataset.to_netcdf(path, engine="h5netcdf"))
+    content = dataset.to_netcdf(engine="h5netcdf")  # in memory: HDF5 itself survives no full disk
+    atomic.write(store.results, lambda path: path.write_bytes(content))
     wall = round(sum(run.get("wall_s", 0.0) for run in runs), 3)
     atomic.write_json(store.directory / "manifest.json", manifest | {"runs": runs, "wall_s": wall, "finished": now()})
     return store.results
@@ -115,6 +122,11 @@ def _measure(
         counts = _filled(shape, bins, {p: m and m.histogram for p, m in moments.items()}, np.int64(0))
         about = {"long_name": f"{quantity['long_name']}, samples in each bin", "units": "1"}
         variables[f"{name}_histogram"] = ((*dims, f"{name}_bin", *trailing), counts, about)
+    if name in schema.get("kept", ()):
+        kept = {p: None if m is None else m.samples for p, m in moments.items()}
+        drawn = (max((len(x) for x in kept.values() if x is not None), default=0), *sizes)
+        about = _attributes(quantity, ", samples")
+        variables[f"{name}_samples"] = ((*dims, "sample", *trailing), _filled(shape, drawn, kept), about)
     return variables
 
 

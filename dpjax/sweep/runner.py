@@ -1,5 +1,6 @@
 """Running a plan: cell by cell, block by block, into the store.
 
+The blocks of all cells go to the devices in one line, in order, and come back in that order; a cell is stored with its last block.
 Killed at any moment and started again, a run continues from the last checkpoint and stores the same bits as if it had never
 stopped.
 """
@@ -19,11 +20,12 @@ import numpy as np
 
 from dpjax import _atomic as atomic
 from dpjax.sweep import lock, results
-from dpjax.sweep.blocks import Blocks, block_moments, in_flight
+from dpjax.sweep.blocks import Blocks, Job, Lane
 from dpjax.sweep.environment import environment, now
 from dpjax.sweep.grid import Cell
 from dpjax.sweep.interrupt import Interrupted, Stop, deferred
 from dpjax.sweep.law import digest_of
+from dpjax.sweep.line import Line, Measured
 from dpjax.sweep.moments import Moments, agrees, combine
 from dpjax.sweep.planning import Plan
 from dpjax.sweep.progress import Progress, watch
@@ -43,14 +45,16 @@ class Outcome:
     results: pathlib.Path | None
 
 
-def run(plan: Plan, *, about: Mapping[str, Any] | None = None, progress: Progress | None = None) -> Outcome:
+def run(
+    plan: Plan, *, about: Mapping[str, Any] | None = None, progress: Progress | None = None, blocks: Blocks | None = None
+) -> Outcome:
     """Compute what is missing of a plan's cells and store it; assemble the results when the plan is the whole grid.
 
-    `about` describes the data (name, source, whether it is synthetic) and is kept with the results. A cell that fails is recorded
-    and does not stop the others; on the next run it is tried again. Raises Interrupted after Ctrl-C, StorageError when the disk
-    refuses, ValueError where another process holds the folder.
+    `about` describes the data (name, source, whether it is synthetic) and is kept with the results. `blocks` are programs that an
+    earlier run of the same workload has compiled. A cell that fails is recorded and does not stop the others; on the next run it is tried
+    again. Raises Interrupted after Ctrl-C, StorageError when the disk refuses, ValueError where another process holds the folder.
     """
-    blocks = Blocks(plan.workload, plan.block)
+    blocks = blocks or plan.blocks()
     _first_block_fits(plan, blocks)
     create(plan.directory)
     with lock.held(plan.directory, plan.shard):
@@ -63,7 +67,7 @@ def run(plan: Plan, *, about: Mapping[str, Any] | None = None, progress: Progres
 
 def _first_block_fits(plan: Plan, blocks: Blocks) -> None:
     """Compile the block of the first missing cell and hold it against the memory limit; what cannot be made ready comes later."""
-    if not plan.workload.measures:
+    if not plan.chosen.taken:
         return
     store = Store(directory=plan.directory, digest=digest_of(plan.law))
     for cell in plan.cells:
@@ -73,19 +77,34 @@ def _first_block_fits(plan: Plan, blocks: Blocks) -> None:
             prepared = plan.workload.prepare(cell.values)
         except Exception:
             continue
-        executable = blocks.executable(cell.key(plan.seed), blocks.place(prepared.params))
-        in_flight(plan.memory, executable.bytes, plan.block)
+        blocks.within(Job(cell.key(plan.seed), prepared.params), plan.memory)
         return
+
+
+@dataclasses.dataclass(kw_only=True)
+class _UnderWay:
+    """A cell whose blocks are on their way: the moments of its first `count` samples, and when they were last stored."""
+
+    cell: Cell
+    exact: Mapping[str, np.ndarray]
+    count: int
+    total: Mapping[str, Moments]
+    stored: float = dataclasses.field(default_factory=time.monotonic)
+
+    def record(self) -> Record:
+        return Record(count=self.count, moments=self.total, exact=self.exact)
 
 
 class _Running:
     """One run of a plan, with the folder's lock held."""
 
     def __init__(self, plan: Plan, store: Store, blocks: Blocks, stop: Stop, progress: Progress | None) -> None:
-        self.plan, self.store, self.blocks, self.stop = plan, store, blocks, stop
+        self.plan, self.store, self.stop = plan, store, stop
         self.workload = plan.workload
         self.done, self.failed, self.changed = 0, 0, False
-        self.sampled = bool(plan.workload.measures)
+        self.sampled = bool(plan.chosen.taken)
+        self.line = Line(blocks, plan.memory, self._take)
+        self.under_way: dict[Job, _UnderWay] = {}
         self.progress = progress or watch(self._units(len(plan.cells)), "samples" if self.sampled else "cells")
         self.started, self.clock, self.recorded = now(), time.monotonic(), 0.0
         self.file = store.directory / "runs" / f"{self.started.replace(':', '')}-{plan.shard.name}-{os.getpid()}.json"
@@ -99,6 +118,7 @@ class _Running:
         try:
             for cell in self.plan.cells:
                 self._one(cell)
+            self.line.drain()
         finally:
             self.progress.close()
         self._record(finished=now())
@@ -117,24 +137,24 @@ class _Running:
         self.changed = True
         try:
             self._compute(cell)
-            self.done += 1
         except (atomic.StorageError, Interrupted):
             raise
         except Exception as error:
-            self.failed += 1
-            self.store.fail(cell, f"{type(error).__name__}: {error}")
-            self.store.log(f"cell {cell.text} failed\n{traceback.format_exc()}")
-            self.progress.note(f"cell {cell.text} failed: {error}")
+            self._failed(cell, error)
 
     def _compute(self, cell: Cell) -> None:
         prepared = self.workload.prepare(cell.values)
         exact = self._exact(prepared)
-        count, total = self._resumed(cell)
-        if self.sampled:
-            count, total = self._sample(cell, prepared, exact, count, total)
-        else:
+        if not self.sampled:
             self.progress.advance(1)
-        self.store.finish(cell, Record(count=count, moments=total, exact=exact))
+            self._finish(cell, Record(count=0, moments={}, exact=exact))
+            return
+        count, total = self._resumed(cell)
+        job = Job(cell.key(self.plan.seed), prepared.params)
+        self.under_way[job] = _UnderWay(cell=cell, exact=exact, count=count, total=total)
+        for first in range(count, self.plan.samples, self.plan.block):
+            if job in self.under_way:  # it has not failed yet
+                self.line.add(Lane(job, first, min(self.plan.block, self.plan.samples - first)))
 
     def _resumed(self, cell: Cell) -> tuple[int, Mapping[str, Moments]]:
         record = self.store.read(self.store.partial(cell), cell)
@@ -143,24 +163,37 @@ class _Running:
         self.progress.advance(record.count)
         return record.count, record.moments
 
-    def _sample(
-        self, cell: Cell, prepared: Prepared, exact: Mapping[str, np.ndarray], count: int, total: Mapping[str, Moments]
-    ) -> tuple[int, Mapping[str, Moments]]:
-        plan, key, params = self.plan, cell.key(self.plan.seed), self.blocks.place(prepared.params)
-        executable = self.blocks.executable(key, params)
-        ahead = in_flight(plan.memory, executable.bytes, plan.block)
-        stored = time.monotonic()
-        for block in block_moments(executable, key, params, start=count, samples=plan.samples, block=plan.block, ahead=ahead):
-            total = {name: combine(total[name], moments) for name, moments in block.items()} if total else block
-            self.progress.advance(-count + (count := next(iter(total.values())).count))
-            late = time.monotonic() - stored > _CHECKPOINT_S
-            if count < plan.samples and (late or self.stop.requested):
-                self.store.checkpoint(cell, Record(count=count, moments=total, exact=exact))
-                self._record(finished=None)
-                stored = time.monotonic()
-                if self.stop.requested:
-                    self._interrupted()
-        return count, total
+    def _take(self, lane: Lane, measured: Measured) -> None:
+        """Put the moments of a block to those of its cell, and store the cell where it was the last one, or it is time to."""
+        of = self.under_way.get(lane.job)
+        if of is None:
+            return
+        if isinstance(measured, Exception):
+            del self.under_way[lane.job]
+            self._failed(of.cell, measured)
+            return
+        of.total = {name: combine(of.total[name], moments) for name, moments in measured.items()} if of.total else measured
+        of.count += lane.count
+        self.progress.advance(lane.count)
+        if of.count == self.plan.samples:
+            del self.under_way[lane.job]
+            self._finish(of.cell, of.record())
+        elif self.stop.requested or time.monotonic() - of.stored > _CHECKPOINT_S:
+            self.store.checkpoint(of.cell, of.record())
+            self._record(finished=None)
+            of.stored = time.monotonic()
+        if self.stop.requested:
+            self._interrupted()
+
+    def _finish(self, cell: Cell, record: Record) -> None:
+        self.store.finish(cell, record)
+        self.done += 1
+
+    def _failed(self, cell: Cell, error: Exception) -> None:
+        self.failed += 1
+        self.store.fail(cell, f"{type(error).__name__}: {error}")
+        self.store.log(f"cell {cell.text} failed\n{''.join(traceback.format_exception(error))}")
+        self.progress.note(f"cell {cell.text} failed: {error}")
 
     def _exact(self, prepared: Prepared) -> dict[str, np.ndarray]:
         if sorted(prepared.exact) != sorted(self.workload.exact):

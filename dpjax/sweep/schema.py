@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dpjax.sweep.chosen import Chosen
 from dpjax.sweep.grid import Grid
 from dpjax.sweep.validation import refuse_unknown
 from dpjax.sweep.workload import Label, Quantity, Workload
@@ -25,7 +26,7 @@ STATISTICS = {
 }
 
 
-def describe(workload: Workload, grid: Grid) -> dict[str, Any]:
+def describe(workload: Workload, grid: Grid, chosen: Chosen) -> dict[str, Any]:
     """The schema of a workload's results over a grid; ValueError for an axis that it does not know or names that collide."""
     known = {**REPLICATE, **workload.axes}
     refuse_unknown(grid.axes, known, "sweep.axes")
@@ -35,7 +36,8 @@ def describe(workload: Workload, grid: Grid) -> dict[str, Any]:
             name: {"values": np.asarray(c.values).tolist(), "long_name": c.long_name, "units": c.units}
             for name, c in workload.coordinates.items()
         },
-        "measures": {name: _quantity(name, q, workload) for name, q in workload.measures.items()},
+        "measures": {name: _quantity(name, q, workload) for name, q in chosen.taken},
+        "kept": list(chosen.kept),
         "exact": {name: _quantity(name, q, workload) for name, q in workload.exact.items()},
     }
     _distinct(schema, grid)
@@ -53,8 +55,9 @@ def _quantity(name: str, quantity: Quantity, workload: Workload) -> dict[str, An
 
 
 def _distinct(schema: Mapping[str, Any], grid: Grid) -> None:
-    names = [*dict.fromkeys([*grid.dims, *grid.axes]), *schema["coordinates"], *schema["exact"], "samples", "status", "error"]
-    names += [f"{measure}_{s}" for measure in schema["measures"] for s in (*STATISTICS, "histogram", "bin")]
+    names = [*dict.fromkeys([*grid.dims, *grid.axes]), *schema["coordinates"], *schema["exact"]]
+    names += ["samples", "sample", "status", "error"]
+    names += [f"{measure}_{s}" for measure in schema["measures"] for s in (*STATISTICS, "histogram", "bin", "samples")]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise ValueError(f"the results would hold {repeated[0]} twice; rename an axis or a quantity")

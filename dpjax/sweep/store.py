@@ -13,7 +13,9 @@ members carry checksums: a file that does not match is set aside under the name 
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
+import os
 import pathlib
 from collections.abc import Mapping
 from typing import Any
@@ -68,13 +70,13 @@ class Store:
             with (self.directory / "run.log").open("a", encoding="utf-8") as file:
                 file.write("".join(f"{now()} {line}\n" for line in text.splitlines()))
         except OSError as error:
-            raise atomic.StorageError(f"cannot write {self.directory / 'run.log'}: {error.strerror}") from error
+            raise atomic.StorageError(f"cannot write {self.directory / 'run.log'}: {atomic.reason(error)}") from error
 
     def finish(self, cell: Cell, record: Record) -> None:
         """Store a finished cell; what was under way or had failed is forgotten."""
         self._write(self.finished(cell), cell, record)
-        self.partial(cell).unlink(missing_ok=True)
-        self.failed(cell).unlink(missing_ok=True)
+        for path in (self.partial(cell), self.failed(cell)):
+            atomic.remove(path)
 
     def checkpoint(self, cell: Cell, record: Record) -> None:
         """Store the blocks of a cell that are done."""
@@ -103,14 +105,16 @@ class Store:
             raise
         except Exception as error:  # a damaged archive fails in a dozen ways, and nothing is lost by setting it aside
             aside = path.with_name(path.name + ".corrupt")
-            path.replace(aside)
+            atomic.move(path, aside)
             self.log(f"{path.name} ({cell.text}) is corrupt ({error}); set aside as {aside.name}, to be computed again")
             return None
 
     def _write(self, path: pathlib.Path, cell: Cell, record: Record) -> None:
         members: dict[str, Any] = {"law": np.array(self.digest), "cell": np.array(cell.text), "count": np.array(record.count)}
         for name, moments in record.moments.items():
-            members |= {f"measure/{name}/{field}": value for field, value in vars(moments).items() if field != "count"}
+            members |= {
+                f"measure/{name}/{field}": value for field, value in vars(moments).items() if field != "count" and value is not None
+            }
         members |= {f"exact/{name}": value for name, value in record.exact.items()}
         members["contents"] = np.array(sorted(members))  # a damaged directory of the archive can hide members, checksums and all
 
@@ -181,6 +185,8 @@ def create(directory: pathlib.Path) -> None:
     try:
         for folder in (directory, directory / "cells", directory / "runs"):
             folder.mkdir(parents=True, exist_ok=True)
+            if not os.access(folder, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         probe = directory / "lock"
         probe.touch()
     except OSError as error:

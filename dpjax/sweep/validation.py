@@ -13,6 +13,12 @@ from dpjax._errors import invalid
 _Model = TypeVar("_Model", bound=pydantic.BaseModel)
 
 
+class Table(pydantic.BaseModel):
+    """A table of a config: frozen, and a key that it does not know is refused."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+
 def validated(model: type[_Model], table: Mapping[str, Any], where: str = "") -> _Model:
     """`table` as an instance of `model`, or a ValueError of one sentence; `where` is the dotted key that holds the table."""
     try:

@@ -5,7 +5,8 @@ mechanism1    Mechanism 1 and its variants; mechanism2: the baseline of Chen et 
 radius        the guarantee that Mechanism 1 and the offline mechanism share
 neighbours    a chain's edges packed by degree; graph: they and the distances found so far, for one chain
 kernel        the law of the next private state; uniforms: what a transition is drawn from; online, batch: one run, many runs
-exact         the exact law of the private trajectory of a given sensitive one, for every mechanism; evolution: its recursions
+exact         the exact law of the private trajectory of a given sensitive one, for every mechanism; evolution: its recursions; sharded_law: on many
+              devices
 losses        the exact privacy loss of a step; loss_tiles: of all pairs of states, resumable
 calibration   scales matched by the exact loss; adjacency_loss: what adjacent trajectories lose; report: what (epsilon, rho) protects
 joint_chain   the operator of (s, s') for a random sensitive trajectory; joint: its exact law; stationary: in the long run
@@ -14,6 +15,7 @@ joint_mixing  how fast the joint chain forgets its start
 concentration tails of the error; tails: beside the exact tail; printed: the paper's own forms; bound: what a bound says
 expected_entropy, entropy_tails, typicality: the empirical entropy's mean, tails and distribution, and the typical set
 offline       the whole private trajectory drawn at once; messages: its recursions
+traced_law    laws, tails and entropies that differentiate in P, epsilon and rho; traced_stationary: their long run
 measures      errors, entropy and agreement of private trajectories
 """
 
@@ -54,9 +56,12 @@ from dpjax.trajectory.offline import OfflineMechanism
 from dpjax.trajectory.online import TrajectoryState
 from dpjax.trajectory.printed import printed_entropy_tail, printed_tail
 from dpjax.trajectory.report import ProtectionReport, protection
+from dpjax.trajectory.sharded_law import ShardedLaw, sharded_law
 from dpjax.trajectory.stationary import StationaryJointLaw, joint_stationary
 from dpjax.trajectory.sufficient_drift import drift_bound, sufficient_fraction
 from dpjax.trajectory.tails import TailReport, tail_report
+from dpjax.trajectory.traced_law import TracedLaw, traced_exceedance, traced_law
+from dpjax.trajectory.traced_stationary import TracedStationary, traced_stationary
 from dpjax.trajectory.typicality import Interval, entropy_distribution, typical_interval
 
 __all__ = [
@@ -75,8 +80,11 @@ __all__ = [
     "JointLaw",
     "OfflineMechanism",
     "ProtectionReport",
+    "ShardedLaw",
     "StationaryJointLaw",
     "TailReport",
+    "TracedLaw",
+    "TracedStationary",
     "TrajectoryMechanism",
     "TrajectoryState",
     "adjacency_epsilon",
@@ -106,9 +114,13 @@ __all__ = [
     "printed_tail",
     "protection",
     "running_maximum",
+    "sharded_law",
     "substitution_epsilon",
     "sufficient_fraction",
     "tail_report",
+    "traced_exceedance",
+    "traced_law",
+    "traced_stationary",
     "trajectory_loss",
     "transition_lengths",
     "typical_interval",

@@ -15,7 +15,7 @@ from dpjax import sweep
 from dpjax.cli import errors
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-HEAVY = {"jax", "jaxlib", "numpy", "scipy", "xarray", "pandas", "pydantic", "matplotlib", "rich", "tqdm"}
+HEAVY = {"jax", "jaxlib", "numpy", "scipy", "xarray", "pandas", "pydantic", "matplotlib", "rich", "tqdm", "submitit"}
 
 
 def test_help_loads_nothing_heavy(process):
@@ -29,7 +29,7 @@ sys.exit(code)
     child = process(code=watching)
     said, complaints = child.communicate()
     assert child.returncode == 0, complaints
-    assert all(command in said for command in ("run", "merge", "plot", "info"))
+    assert all(command in said for command in ("run", "submit", "merge", "plot", "info"))
 
 
 def test_version_and_the_module(call):
@@ -48,6 +48,11 @@ def test_run_info_and_the_results(call, config, tmp_path):
     assert code == 0
     assert "normals (normals)" in said
     assert "3 of 3 cells done, 0 under way, 0 failed; results assembled" in said
+    code, said, _ = call("info", out, "--table", tmp_path / "table.csv")
+    assert code == 0
+    assert (tmp_path / "table.csv").read_text().startswith("quantity,mu,")
+    assert call("info", out, "--table", tmp_path / "table.txt")[0] == 2
+    assert call("info", "--table", tmp_path / "table.csv")[0] == 2
 
 
 def test_the_output_folder_of_the_config(call, config, tmp_path, monkeypatch):
@@ -62,7 +67,7 @@ def test_a_dry_run_writes_nothing(call, config, tmp_path):
     code, said, _ = call("run", config, "--out", tmp_path / "out", "--dry-run")
     assert code == 0
     assert "3 cells, 0 of them done; 40 samples a cell in blocks of 16" in said
-    assert "MiB in 4 blocks at once; about" in said
+    assert "MiB in 4 blocks at once on 1 device; about" in said
     assert sorted(tmp_path.iterdir()) == before
 
 

@@ -11,7 +11,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 from dpjax import sweep  # noqa: E402
-from dpjax.sweep import blocks, runner  # noqa: E402
+from dpjax.sweep import blocks, planning  # noqa: E402
 
 _compiled_once = functools.cache(blocks.Blocks)
 
@@ -21,7 +21,7 @@ AXES = {"mu": [-1.0, 0.0, 2.5], "sigma": [1.0, 3.0]}
 @pytest.fixture(autouse=True)
 def compiled_once(monkeypatch):
     """Runs in this process share their executables, to save time; those in child processes compile their own."""
-    monkeypatch.setattr(runner, "Blocks", _compiled_once)
+    monkeypatch.setattr(planning, "Blocks", _compiled_once)
 
 
 @pytest.fixture

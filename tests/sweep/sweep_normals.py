@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +17,7 @@ class Normals:
     sigma: float = 1.0
     law_version: int = 1
     fails_at: float | None = None
+    fails_while: str = ""  # a file: while it is there, the cell mu=0 fails
     name: str = "normals"
     sample_bytes: int = 64
 
@@ -45,7 +47,7 @@ class Normals:
 
     def prepare(self, cell):
         mu, sigma = float(cell.get("mu", 0.0)), float(cell.get("sigma", self.sigma))
-        if mu == self.fails_at:
+        if mu == self.fails_at or (mu == 0 and self.fails_while and pathlib.Path(self.fails_while).exists()):
             raise RuntimeError("this cell was told to fail")
         params = {"mu": np.float32(mu), "sigma": np.float32(sigma), "sigma64": np.float64(sigma)}
         return Prepared(params=params, exact={"variance": sigma**2, "drift": mu * np.arange(3.0)})

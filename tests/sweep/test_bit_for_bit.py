@@ -14,7 +14,7 @@ import sweep_normals
 
 from dpjax import sweep
 from dpjax.sweep import runner
-from dpjax.sweep.blocks import Blocks
+from dpjax.sweep.blocks import Blocks, Job
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CHILD = """
@@ -59,9 +59,9 @@ def test_another_seed_gives_other_numbers(tmp_path, config, stored, reference):
 
 
 def test_the_memory_limit_changes_no_number(tmp_path, config, stored, reference):
-    blocks, cell = Blocks(sweep_normals.Normals(), 64), config().sweep.grid.cells[0]
-    params = blocks.place(sweep_normals.Normals().prepare(cell.values).params)
-    least = 2 * blocks.executable(cell.key(0), params).bytes  # a block is charged twice what it holds
+    cell = config().sweep.grid.cells[0]
+    job = Job(cell.key(0), sweep_normals.Normals().prepare(cell.values).params)
+    least = 2 * Blocks(sweep_normals.Normals(), 64).executable(job).bytes  # a block is charged twice what it holds
     for memory in (least, 3 * least, "1 GiB"):
         out = tmp_path / str(memory)
         sweep.run(sweep.plan(config(memory=memory), sweep_normals.Normals(), out=out))
@@ -109,8 +109,7 @@ def test_every_sample_is_a_function_of_key_and_index_alone(tmp_path, config):
     sweep.run(sweep.plan(small, sweep_normals.Normals(), out=tmp_path / "out"))
     dataset = sweep.open(tmp_path / "out")
     for cell in small.sweep.grid.cells:
-        blocks = Blocks(sweep_normals.Normals(), 4)
-        params = blocks.place(sweep_normals.Normals().prepare(cell.values).params)
+        params = sweep_normals.Normals().prepare(cell.values).params
         samples = sweep_normals.Normals().measure(cell.key(3), params, np.uint32(0), 10)
         point = dataset.sel(cell.values)
         np.testing.assert_allclose(point.x_mean, np.asarray(samples["x"], np.float64).mean(), rtol=1e-6)

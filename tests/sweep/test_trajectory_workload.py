@@ -10,10 +10,17 @@ import pytest
 from dpjax import sweep
 from dpjax.chains import MarkovChain
 from dpjax.datasets import Dataset, ReadReport
-from dpjax.sweep.blocks import Blocks
-from dpjax.sweep.workloads.trajectory_kinds import KINDS, distances_of, make
+from dpjax.sweep.blocks import Blocks, Job
+from dpjax.sweep.workloads.trajectory_kinds import KINDS, Tabulated, distances_of, make
 from dpjax.sweep.workloads.trajectory_truth import chain_entropy
-from dpjax.trajectory import ChenMechanism, TrajectoryMechanism, exact_law, match_substitution, substitution_epsilon
+from dpjax.trajectory import (
+    ChenMechanism,
+    OfflineMechanism,
+    TrajectoryMechanism,
+    exact_law,
+    match_substitution,
+    substitution_epsilon,
+)
 from dpjax.trajectory.graph import graph_of
 
 P = np.array([[0.7, 0.2, 0.1, 0.0], [0.1, 0.6, 0.2, 0.1], [0.0, 0.3, 0.5, 0.2], [0.3, 0.0, 0.3, 0.4]])
@@ -25,6 +32,7 @@ KIND_EXPECTED = {
     "prior": lambda chain: TrajectoryMechanism(chain, epsilon=1.0, rho=2.0, prior_weight=0.5),
     "hamming": lambda chain: TrajectoryMechanism.under_hamming(chain, epsilon=1.0, b=2),
     "chen": lambda chain: ChenMechanism(chain, epsilon=1.0, b=2),
+    "offline": lambda chain: OfflineMechanism(chain, epsilon=1.0, rho=2.0, base_weight=0.7),
 }
 
 
@@ -54,7 +62,7 @@ def _measured(workload, cell, n=4000, key=0):
 
 @pytest.mark.parametrize("kind", KIND_EXPECTED)
 def test_exact_quantities_are_those_of_the_exact_law_of_the_mechanism_named(kind):
-    workload = _workload({"kind": kind, "rho": 2.0, "b": 2, "prior_weight": 0.5})
+    workload = _workload({"kind": kind, "rho": 2.0, "b": 2, "prior_weight": 0.5, "base_weight": 0.7})
     exact = workload.prepare({}).exact
     m = KIND_EXPECTED[kind](workload.chain)
     law = exact_law(m, PATH, start=0)
@@ -62,7 +70,8 @@ def test_exact_quantities_are_those_of_the_exact_law_of_the_mechanism_named(kind
     assert exact["expected_error"] == pytest.approx(law.expected_error[1:].mean(), rel=1e-12)
     assert exact["expected_final_error"] == pytest.approx(law.expected_error[-1], rel=1e-12)
     assert exact["expected_entropy"][-1] == pytest.approx(law.expected_entropy, rel=1e-12)
-    assert exact["expected_entropy"][1] == pytest.approx(exact_law(m, PATH[:4], start=0).expected_entropy, rel=1e-12)
+    if kind != "offline":  # online the law of a prefix is the prefix of the law
+        assert exact["expected_entropy"][1] == pytest.approx(exact_law(m, PATH[:4], start=0).expected_entropy, rel=1e-12)
     assert exact["entropy_deviation"][-1] == pytest.approx(math.sqrt(law.variance_entropy), rel=1e-12)
     assert exact["expected_agreement"] == pytest.approx(np.mean([law.marginals[t, PATH[t]] for t in range(1, 7)]), rel=1e-12)
 
@@ -80,7 +89,9 @@ def test_samples_are_the_mechanisms_own():
     np.testing.assert_allclose(drawn["entropy"][:, 1], content[:, :3].mean(axis=1), rtol=1e-12)
 
 
-@pytest.mark.parametrize("cell", [{"kind": "mechanism1"}, {"kind": "chen", "start": "uniform"}])
+@pytest.mark.parametrize(
+    "cell", [{"kind": "mechanism1"}, {"kind": "chen", "start": "uniform"}, {"kind": "offline", "start": "uniform"}]
+)
 def test_monte_carlo_agrees_with_the_exact_law_and_not_with_another_scale(cell):
     # 11 statistics at five standard errors: a failure rate below 1e-5 a cell
     workload = _workload()
@@ -88,6 +99,16 @@ def test_monte_carlo_agrees_with_the_exact_law_and_not_with_another_scale(cell):
     assert _distance(drawn, exact) < 5
     wrong = workload.prepare({**cell, "epsilon": 1.3}).exact
     assert _distance(drawn, wrong) > 6
+
+
+def test_offline_samples_are_the_mechanisms_own_and_the_bound_is_matched():
+    workload = _workload({"kind": "offline", "base_weight": 1.0, "start": "stationary"})
+    params = workload.prepare({}).params
+    m = OfflineMechanism(workload.chain, epsilon=1.0, rho=1.0, base_weight=1.0)
+    np.testing.assert_array_equal(workload.draw(jax.random.key(3), params, 0, 32), m.sample(jax.random.key(3), PATH, 32))
+    made = workload.mechanism({"epsilon": 2.0, "matched": True})
+    assert 2.0 * (1 - 1e-12) <= made.guarantee.substitution <= 2.0
+    assert not made.guarantee.exact
 
 
 def _distance(drawn, exact):
@@ -145,18 +166,22 @@ def test_every_kind_can_be_made():
     chain = _workload().chain
     apart = distances_of(chain)
     kinds = {
-        kind: make(chain, kind, epsilon=1.0, rho=1.0, b=1, prior_weight=1.0, matched=False, apart=apart).mechanism for kind in KINDS
+        kind: make(chain, kind, epsilon=1.0, rho=1.0, b=1, prior_weight=1.0, matched=False, base_weight=0.0, apart=apart)
+        for kind in KINDS
     }
     assert sorted(kinds) == sorted(KIND_EXPECTED)
-    assert len({(m.rule, m.scale) for m in kinds.values()}) == len(kinds)
+    online = [made.mechanism for made in kinds.values() if isinstance(made.mechanism, Tabulated)]
+    assert len({(m.rule, m.scale) for m in online}) == len(online) == len(kinds) - 1
+    assert isinstance(kinds["offline"].mechanism, OfflineMechanism)
+    assert {made.epsilon for made in kinds.values()} == {1.0}
 
 
 def test_one_executable_serves_the_whole_grid():
     workload = _workload()
     blocks = Blocks(workload, 32)
     for cell in ({"kind": "mechanism1"}, {"kind": "chen", "epsilon": 3.0}, {"kind": "prior", "matched": True, "start": "uniform"}):
-        blocks.executable(jax.random.key(0), blocks.place(workload.prepare(cell).params))
-    assert len(blocks._compiled) == 1
+        blocks.executable(Job(jax.random.key(0), workload.prepare(cell).params))
+    assert blocks.traces == 1
 
 
 def test_a_sweep_stores_both_and_the_paths(tmp_path):

@@ -38,7 +38,7 @@ from dpjax.simplex import (
     stationary_bound,
     strongest_epsilon,
 )
-from dpjax.sweep.validation import validated
+from dpjax.sweep.validation import Table, validated
 from dpjax.sweep.workload import Coordinate, Label, Prepared, Quantity, Scalar
 
 AXES = {
@@ -80,10 +80,8 @@ MEASURES = {
 }
 
 
-class Table(pydantic.BaseModel):
+class MatrixTable(Table):
     """[mechanism] of `dirichlet-matrix`, and of one cell once its axes are put in."""
-
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
     support: Literal["observed", "all"]
     eta: float | Literal["smallest share"] | None = None
@@ -148,8 +146,8 @@ class MatrixWorkload:
         """What the cell declares public of each row."""
         return self._rows(self._table(cell))
 
-    def _table(self, cell: Mapping[str, Scalar]) -> Table:
-        table = validated(Table, {**self.table, **cell}, "mechanism")
+    def _table(self, cell: Mapping[str, Scalar]) -> MatrixTable:
+        table = validated(MatrixTable, {**self.table, **cell}, "mechanism")
         if (table.k_factor is None) == (table.epsilon is None):
             invalid("mechanism", {**self.table, **cell}, "give k_factor, or epsilon with delta, there or as an axis, and not both")
         if table.epsilon is not None:
@@ -158,7 +156,7 @@ class MatrixWorkload:
             invalid("mechanism.eta", table.eta, 'give eta ("smallest share" or a number) or minimum_count, and not both')
         return table
 
-    def _rows(self, table: Table) -> PublicRows:
+    def _rows(self, table: MatrixTable) -> PublicRows:
         support: Any = "observed" if table.support == "observed" else np.ones(self.counts.shape, dtype=bool)
         eta: Any = table.eta
         if table.minimum_count is not None:
@@ -249,7 +247,7 @@ class MatrixWorkload:
             }
 
 
-def _target(table: Table) -> tuple[float, float]:
+def _target(table: MatrixTable) -> tuple[float, float]:
     """The joint target; both of its numbers or neither."""
     if table.epsilon is None or table.delta is None:
         invalid("mechanism.delta", table.delta, "k is calibrated to epsilon together with delta: give both")

@@ -1,9 +1,9 @@
 """`trajectory`: private versions of one sensitive trajectory (second paper, Mechanism 1 and the mechanisms it is compared with).
 
-[mechanism] holds kind ("mechanism1", "exponential", "prior", "hamming", "chen"), epsilon, rho, b, prior_weight; matched = true takes
-epsilon as the single-substitution epsilon at which every mechanism runs. start says where s'_0 comes from: "sensitive" (s_0 itself, which
-is then public, as in the papers' figures), "uniform", "stationary", or the label of a public state. thresholds (nats) and lengths are lists
-or ranges. [mechanism.trajectory] says which trajectory is sensitive. An axis of the sweep overrides the key of its name.
+[mechanism] holds kind ("mechanism1", "exponential", "prior", "hamming", "chen", "offline"), epsilon, rho, b, prior_weight, base_weight;
+matched = true takes epsilon as the single-substitution epsilon at which every mechanism runs. start says where s'_0 comes from: "sensitive"
+(s_0 itself, which is then public, as in the papers' figures), "uniform", "stationary", or the label of a public state. thresholds (nats) and
+lengths are lists or ranges. [mechanism.trajectory] says which trajectory is sensitive. An axis of the sweep overrides the key of its name.
 
 Each cell samples whether the largest error exceeds each threshold, the errors, the empirical entropy of each prefix and the agreement, and
 stores their exact values beside them and the mechanism's two guarantees. Everything depends on the sensitive trajectory: these results are
@@ -25,13 +25,14 @@ import pydantic
 from dpjax._errors import invalid, require
 from dpjax.chains import MarkovChain
 from dpjax.sweep.ranges import axis_values
-from dpjax.sweep.validation import validated
+from dpjax.sweep.validation import Table, validated
 from dpjax.sweep.workload import Coordinate, Label, Prepared, Quantity, Scalar
 from dpjax.sweep.workloads.trajectory_kinds import Distances, Kind, Made, distances_of, make
 from dpjax.sweep.workloads.trajectory_source import Source, index_of, sensitive_trajectory
+from dpjax.sweep.workloads.trajectory_steps import steps_of
 from dpjax.sweep.workloads.trajectory_truth import EXACT, exact_quantities
 from dpjax.trajectory import agreement, batch, path_errors, running_maximum, transition_lengths
-from dpjax.trajectory.graph import graph_of
+from dpjax.trajectory.graph import ChainGraph, graph_of
 from dpjax.trajectory.inputs import initial_law, trajectory_indices
 from dpjax.trajectory.kernel import Kernel
 from dpjax.trajectory.neighbours import Neighbours
@@ -42,6 +43,7 @@ AXES = {
     "rho": Label(long_name="adjacency radius rho", units="nats"),
     "b": Label(long_name="states that may differ, Hamming adjacency"),
     "prior_weight": Label(long_name="weight of the public prior"),
+    "base_weight": Label(long_name="weight of the chain in the offline mechanism's base"),
     "matched": Label(long_name="whether epsilon is the single-substitution epsilon"),
     "start": Label(long_name="law of the first private state"),
 }
@@ -69,16 +71,15 @@ _NEIGHBOURS = ("states", "owners", "lengths", "real", "base", "width")
 _TABLES = 2**29  # bytes that the laws of all distinct sensitive states may take
 
 
-class Table(pydantic.BaseModel):
+class TrajectoryTable(Table):
     """[mechanism] of `trajectory`, and of one cell once its axes are put in."""
-
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
     kind: Kind
     epsilon: float = pydantic.Field(ge=0, allow_inf_nan=False)
     rho: float = pydantic.Field(default=1.0, gt=0, allow_inf_nan=False)
     b: int = pydantic.Field(default=1, ge=1)
     prior_weight: float = pydantic.Field(default=1.0, ge=0, allow_inf_nan=False)
+    base_weight: float = pydantic.Field(default=0.0, ge=0, allow_inf_nan=False)
     matched: bool = False
     start: str | int = "sensitive"
     thresholds: Any = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 15.0)
@@ -99,7 +100,7 @@ class TrajectoryWorkload:
     places: np.ndarray | None
 
     name = "trajectory"
-    law_version = 1
+    law_version = 2
     axes = AXES
     measures = MEASURES
 
@@ -135,7 +136,7 @@ class TrajectoryWorkload:
         return functools.lru_cache(maxsize=2)(self._make)
 
     def _make(self, *parameters: Any) -> Made:
-        kind, epsilon, rho, b, prior_weight, matched = parameters
+        kind, epsilon, rho, b, prior_weight, base_weight, matched = parameters
         return make(
             self.chain,
             kind,
@@ -143,6 +144,7 @@ class TrajectoryWorkload:
             rho=rho,
             b=b,
             prior_weight=prior_weight,
+            base_weight=base_weight,
             matched=matched,
             apart=self.apart,
         )
@@ -158,11 +160,13 @@ class TrajectoryWorkload:
             invalid("mechanism.epsilon", 0.0, "no mechanism but the one that ignores the data runs at that; give a positive target")
         if table.start != "stationary":
             self._initial(table)
+        if table.kind == "offline":
+            _affordable(graph_of(self.chain), len(self.states) - 1, len(self.states) - 1)
 
-    def _table(self, cell: Mapping[str, Scalar]) -> Table:
-        return validated(Table, {**self.table, **cell}, "mechanism")
+    def _table(self, cell: Mapping[str, Scalar]) -> TrajectoryTable:
+        return validated(TrajectoryTable, {**self.table, **cell}, "mechanism")
 
-    def _initial(self, table: Table) -> np.ndarray:
+    def _initial(self, table: TrajectoryTable) -> np.ndarray:
         """p_0, the law of s'_0."""
         n, graph = self.chain.n_states, graph_of(self.chain)
         if table.start == "uniform":
@@ -176,28 +180,28 @@ class TrajectoryWorkload:
     def mechanism(self, cell: Mapping[str, Scalar]) -> Made:
         """The cell's mechanism and its guarantee."""
         t = self._table(cell)
-        return self.made(t.kind, t.epsilon, t.rho, t.b, t.prior_weight, t.matched)
+        return self.made(t.kind, t.epsilon, t.rho, t.b, t.prior_weight, t.base_weight, t.matched)
 
     def prepare(self, cell: Mapping[str, Scalar]) -> Prepared:
         """The cumulative laws that a draw inverts, and all that is known exactly."""
         made, initial = self.mechanism(cell), self._initial(self._table(cell))
         m, graph = made.mechanism, made.mechanism.graph
-        distinct, position = np.unique(self.states[1:], return_inverse=True)
+        steps = steps_of(m, self.states, initial)
         with jax.enable_x64(True):
-            tables = batch.cumulative_tables([m.law_table(int(s)) for s in distinct], graph.neighbours.blocks)
+            tables = batch.cumulative_tables(steps.laws, graph.neighbours.blocks)
         params = {
             "neighbours": {name: getattr(graph.neighbours, name) for name in _NEIGHBOURS},
             "tables": tables,
-            "position": position.astype(np.int32),
-            "initial": batch.cumulative_on_host(initial),
+            "position": steps.position,
+            "initial": batch.cumulative_on_host(steps.first),
             "distances": graph.distances_to(self.states),
             "states": self.states.astype(np.int32),
             "thresholds": self.thresholds,
             "lengths": self.lengths.astype(np.int32),
         }
         exact = {
-            **exact_quantities(m, self.states, initial, self.thresholds, self.lengths),
-            "nominal_epsilon": float(m.of.epsilon),
+            **exact_quantities(m, steps, self.states, initial, self.thresholds, self.lengths),
+            "nominal_epsilon": made.epsilon,
             "metric_rate": made.guarantee.rate,
             "substitution_epsilon": made.guarantee.substitution,
             "substitution_exact": float(made.guarantee.exact),
@@ -226,7 +230,7 @@ class TrajectoryWorkload:
             }
 
     def draw(self, key: jax.Array, params: Mapping[str, Any], first: Any, n: int) -> jax.Array:
-        """Private trajectories (n, steps + 1) int32; number i is the mechanism's `privatize(fold_in(key, first + i), ...)`. Pure.
+        """Private trajectories (n, steps + 1) int32; number i is the mechanism's `sample`'s trajectory first + i. Pure.
 
         Which mechanism it is lies in the tables alone, so that one executable serves a whole grid.
         """
@@ -248,14 +252,11 @@ def build(dataset: Any, mechanism: Mapping[str, Any]) -> TrajectoryWorkload:
     if not square:
         name = None if dataset is None else dataset.name
         invalid("data", name, 'trajectory needs transitions between states, such as source = "ratings"')
-    table = validated(Table, {"kind": "mechanism1", "epsilon": 1.0, **mechanism}, "mechanism")
+    table = validated(TrajectoryTable, {"kind": "mechanism1", "epsilon": 1.0, **mechanism}, "mechanism")
     chain = _chain(dataset)
     graph = graph_of(chain)
     states = trajectory_indices(graph, sensitive_trajectory(table.trajectory, chain, dataset.trajectories))
-    held = 8 * graph.neighbours.n_slots * len(np.unique(states[1:]))
-    require(
-        held <= _TABLES, "mechanism.trajectory", f"{len(states) - 1} steps", f"its tables take {held:,} bytes: give fewer steps"
-    )
+    _affordable(graph, len(states) - 1, len(np.unique(states[1:])))
     return TrajectoryWorkload(
         chain=chain,
         states=states,
@@ -266,6 +267,12 @@ def build(dataset: Any, mechanism: Mapping[str, Any]) -> TrajectoryWorkload:
     )
 
 
+def _affordable(graph: ChainGraph, steps: int, tables: int) -> None:
+    """Refuse a trajectory of so many steps where its tables are too large."""
+    held = 8 * graph.neighbours.n_slots * tables
+    require(held <= _TABLES, "mechanism.trajectory", f"{steps} steps", f"its tables take {held:,} bytes: give fewer steps")
+
+
 def _chain(dataset: Any) -> MarkovChain:
     """The chain of the probabilities that the source states, else of its counts."""
     if dataset.matrix is not None:
@@ -273,7 +280,7 @@ def _chain(dataset: Any) -> MarkovChain:
     return MarkovChain.from_counts(dataset.counts, labels=dataset.labels)
 
 
-def _thresholds(table: Table) -> np.ndarray:
+def _thresholds(table: TrajectoryTable) -> np.ndarray:
     values = axis_values("mechanism.thresholds", table.thresholds)
     good = all(isinstance(v, int | float) and not isinstance(v, bool) and v >= 0 for v in values)
     require(
@@ -282,7 +289,7 @@ def _thresholds(table: Table) -> np.ndarray:
     return np.array(sorted(values), dtype=np.float64)
 
 
-def _lengths(table: Table, steps: int) -> np.ndarray:
+def _lengths(table: TrajectoryTable, steps: int) -> np.ndarray:
     """The prefixes whose entropy is measured; left out, up to twelve of them, the last being the whole trajectory."""
     if table.lengths is None:
         return np.unique(np.linspace(1, steps, min(steps, 12)).round().astype(np.int64))

@@ -6,12 +6,13 @@ exponential   the exponential mechanism on the same scores and scale
 prior         mechanism1 with prior_weight W(i, r) added to the cost of going from i to r
 hamming       mechanism1 at rho = b max G_avg                                       (second paper, Appendix C)
 chen          copies the sensitive state if it can                                  (Chen et al. 2023; Mechanism 2)
+offline       the whole trajectory drawn at once, from P^base_weight as base        (`dpjax.trajectory.OfflineMechanism`)
 
 "epsilon = 1, rho = 1" and "epsilon = 1, b = 1" are different promises. Two numbers make them comparable, both about replacing one state i
 by another state j at one time, in nats:
 
     metric rate           the loss is at most rate * G_avg(i, j):  epsilon / rho, for chen (epsilon / b) / min G_avg
-    single substitution   the largest loss over all i and j: exact where all pairs are affordable, else its proved bound
+    single substitution   the largest loss over all i and j: exact where all pairs are affordable, else its proved bound (offline: always)
 
 *Matched*, a mechanism runs at the largest epsilon found whose single-substitution epsilon is at most the target. Every candidate is verified
 by the exact loss before it is taken, as in `dpjax.trajectory.match_substitution`; the loss is nearly proportional to epsilon, so that five
@@ -27,16 +28,17 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from dpjax.chains import MarkovChain
-from dpjax.trajectory import ChenMechanism, TrajectoryMechanism, substitution_epsilon
+from dpjax.trajectory import ChenMechanism, OfflineMechanism, TrajectoryMechanism, substitution_epsilon
 from dpjax.trajectory.calibration import MARGIN
 from dpjax.trajectory.graph import graph_of
 from dpjax.trajectory.losses import affordable
 from dpjax.trajectory.mechanism import OnlineMechanism
 
-Kind = Literal["mechanism1", "exponential", "prior", "hamming", "chen"]
+Kind = Literal["mechanism1", "exponential", "prior", "hamming", "chen", "offline"]
 KINDS = get_args(Kind)
 CLOSE = 1e-6  # a matched epsilon within this of its target, relative
 _TRIES = 40
+_ROUNDING = 2**-50  # so that a bound computed from a matched epsilon is not above its target
 
 
 class Distances(NamedTuple):
@@ -57,8 +59,13 @@ class Guarantee(NamedTuple):
 class Made(NamedTuple):
     """A mechanism with its guarantee."""
 
-    mechanism: Tabulated
+    mechanism: Tabulated | OfflineMechanism
     guarantee: Guarantee
+
+    @property
+    def epsilon(self) -> float:
+        """The nominal epsilon that it runs at."""
+        return float(self.mechanism.of.epsilon if isinstance(self.mechanism, Tabulated) else self.mechanism.epsilon)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -114,6 +121,7 @@ def make(
     matched: bool,
     apart: Distances,
     close: float = CLOSE,
+    base_weight: float = 0.0,
 ) -> Made:
     """The mechanism of a cell. matched: `epsilon` is the single-substitution epsilon to run at, met within `close` of it, relative."""
     if kind == "chen":
@@ -122,6 +130,10 @@ def make(
         rate = chen.scale / apart.least if apart.least > 0 else np.inf
         attained = bool(np.diff(chen.graph.edges.offsets).max() >= 2)  # by two candidates of one state, each the sensitive one
         return Made(Tabulated(chen), Guarantee(rate, chen.scale, attained))
+    if kind == "offline":
+        nominal = epsilon * rho / (apart.most * MARGIN) * (1 - _ROUNDING) if matched else epsilon
+        offline = OfflineMechanism(chain, epsilon=nominal, rho=rho, base_weight=base_weight)
+        return Made(offline, Guarantee(nominal / rho, offline.substitution_bound(), False))
     m = _graded(chain, kind, epsilon, rho, b, prior_weight, apart)
     m, loss = matched_to(m, epsilon, apart, close) if matched else (m, _loss(m, apart))
     return Made(Tabulated(m), Guarantee(m.epsilon / m.rho, loss * MARGIN, affordable(m)))

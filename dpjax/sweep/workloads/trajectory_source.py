@@ -19,14 +19,13 @@ from jaxtyping import Int64
 
 from dpjax._errors import invalid, require
 from dpjax.chains import MarkovChain
+from dpjax.sweep.validation import Table
 
 _KEYS = {"data": {"index"}, "labels": {"labels"}, "simulated": {"steps", "seed", "first"}}
 
 
-class Source(pydantic.BaseModel):
+class Source(Table):
     """[mechanism.trajectory]."""
-
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
     source: Literal["data", "labels", "simulated"] = "data"
     index: int = pydantic.Field(default=0, ge=0)

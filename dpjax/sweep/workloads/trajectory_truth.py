@@ -7,16 +7,18 @@ same initial law; and H_l of the sensitive trajectory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from dpjax.sweep.workload import Quantity
-from dpjax.trajectory import exact_law
-from dpjax.trajectory.evolution import Moments, next_moments
+from dpjax.sweep.workloads.trajectory_kinds import Tabulated
+from dpjax.sweep.workloads.trajectory_steps import Steps
+from dpjax.trajectory import OfflineMechanism, exact_law
+from dpjax.trajectory.evolution import Arrivals, Moments, next_moments
 from dpjax.trajectory.graph import ChainGraph
-from dpjax.trajectory.mechanism import OnlineMechanism
 
 EXACT = {
     "exceedance": Quantity(long_name="exact P(max_t G(s'_t, s_t) > v)", dims=("threshold",)),
@@ -38,15 +40,16 @@ EXACT = {
 
 
 def exact_quantities(
-    m: OnlineMechanism,
+    m: Tabulated | OfflineMechanism,
+    steps: Steps,
     states: Int[np.ndarray, " states"],
     initial: Float[np.ndarray, " n"],
     thresholds: Float[np.ndarray, " thresholds"],
     lengths: Int[np.ndarray, " lengths"],
 ) -> Mapping[str, float | np.ndarray]:
-    """Every quantity of EXACT; `initial` is the law of s'_0."""
+    """Every quantity of EXACT; `initial` is p_0, `steps` the law of the private trajectory that it leads to."""
     law = exact_law(m, states, initial)
-    prefixes = [exact_law(m, states[: length + 1], initial) for length in lengths]
+    entropy, deviation = entropies(m.graph.arrivals, steps.first, steps.kernels(m.graph.arrivals), lengths)
     own, own_deviation = chain_entropy(m.graph, initial, lengths)
     n = len(states) - 1
     return {
@@ -54,8 +57,8 @@ def exact_quantities(
         "expected_error": float(law.expected_error[1:].mean()),
         "expected_final_error": float(law.expected_error[-1]),
         "expected_agreement": float(law.marginals[np.arange(1, n + 1), states[1:]].mean()),
-        "expected_entropy": np.array([prefix.expected_entropy for prefix in prefixes]),
-        "entropy_deviation": np.sqrt([max(prefix.variance_entropy, 0.0) for prefix in prefixes]),
+        "expected_entropy": entropy,
+        "entropy_deviation": deviation,
         "chain_entropy": own,
         "chain_entropy_deviation": own_deviation,
         "sensitive_entropy": _own_entropy(m.graph, states, lengths),
@@ -66,11 +69,20 @@ def chain_entropy(
     graph: ChainGraph, initial: Float[np.ndarray, " n"], lengths: Int[np.ndarray, " lengths"]
 ) -> tuple[Float[np.ndarray, " lengths"], Float[np.ndarray, " lengths"]]:
     """Mean and standard deviation of H_l over trajectories of the chain from the law `initial`, for each length l."""
-    P = np.exp(-graph.arrivals.lengths)
-    moments, total = Moments(initial, np.zeros_like(initial), np.zeros_like(initial)), 0.0
+    return entropies(graph.arrivals, initial, itertools.repeat(np.exp(-graph.arrivals.lengths)), lengths)
+
+
+def entropies(
+    arrivals: Arrivals,
+    first: Float[np.ndarray, " n"],
+    kernels: Iterable[Float[np.ndarray, " edges"]],
+    lengths: Int[np.ndarray, " lengths"],
+) -> tuple[Float[np.ndarray, " lengths"], Float[np.ndarray, " lengths"]]:
+    """Mean and standard deviation of H_l for each length l, of a trajectory whose transitions have these kernels, in one pass."""
+    moments, total = Moments(first, np.zeros_like(first), np.zeros_like(first)), 0.0
     found: dict[int, tuple[float, float]] = {}
-    for length in range(1, int(lengths.max()) + 1):
-        moments, mean = next_moments(graph.arrivals, P, moments)
+    for length, kernel in zip(range(1, int(lengths.max()) + 1), kernels, strict=False):
+        moments, mean = next_moments(arrivals, kernel, moments)
         total += mean
         found[length] = total / length, float(np.sqrt(max(moments.second.sum(), 0.0))) / length
     means, deviations = np.array([found[int(length)] for length in lengths]).T

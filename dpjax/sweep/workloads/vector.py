@@ -15,11 +15,10 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pydantic
 
 from dpjax._errors import invalid, require
 from dpjax.simplex import DirichletMechanism, expected_kl, expected_kl_bound, log_dirichlet
-from dpjax.sweep.validation import validated
+from dpjax.sweep.validation import Table, validated
 from dpjax.sweep.workload import Coordinate, Label, Prepared, Quantity, Scalar
 
 AXES = {
@@ -34,10 +33,8 @@ AXES = {
 NOT_STATED = "; inf where A-Theorem 1 does not apply"
 
 
-class Table(pydantic.BaseModel):
+class VectorTable(Table):
     """[mechanism] of `dirichlet-vector`, and of one cell once its axes are put in."""
-
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
     eta: float
     gamma: float | None = None
@@ -110,8 +107,8 @@ class VectorWorkload:
         if table.delta is None:
             _ = mechanism.epsilon  # says which assumption of A-Theorem 1 fails, and what would mend it
 
-    def _table(self, cell: Mapping[str, Scalar]) -> Table:
-        table = validated(Table, {**self.table, **cell}, "mechanism")
+    def _table(self, cell: Mapping[str, Scalar]) -> VectorTable:
+        table = validated(VectorTable, {**self.table, **cell}, "mechanism")
         given = [name for name in ("k", "k_factor", "epsilon") if getattr(table, name) is not None]
         if len(given) != 1:
             invalid(
@@ -121,7 +118,7 @@ class VectorWorkload:
             invalid("mechanism.delta", None, "k is calibrated to epsilon together with delta: give both")
         return table
 
-    def _mechanism(self, table: Table) -> DirichletMechanism:
+    def _mechanism(self, table: VectorTable) -> DirichletMechanism:
         public = {"eta": table.eta, "n_records": int(self.counts.sum()), "n_categories": int(self.counts.size)}
         if table.epsilon is not None and table.delta is not None:
             return DirichletMechanism.calibrate(

@@ -1,0 +1,83 @@
+"""What the engine of sweeps adds to the kernel it runs: `configs/manhattan-1000.toml`, fewer cells, beside its bare kernel.
+
+Both run in this process, turn and turn about: the sweep as a user runs it (each cell made ready with its exact quantities, its blocks drawn,
+reduced, combined, stored, the results assembled), and the same compiled calls on the same parameters, one after the other, with nothing
+around them. Compilation is left out of both. Wall time and, since other work on the machine disturbs that, the processor time of this
+process. `python -m benchmarks.overhead CELLS ROUNDS`.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+
+import jax
+
+from dpjax import datasets, sweep
+from dpjax.sweep.blocks import Job, Lane
+
+CONFIG = pathlib.Path(__file__).parent.parent / "configs" / "manhattan-1000.toml"
+
+
+class _Silent:
+    """A progress that shows nothing."""
+
+    def advance(self, units: int) -> None:
+        pass
+
+    def note(self, text: str) -> None:
+        print(text, file=sys.stderr)
+
+    def close(self) -> None:
+        pass
+
+
+def _clock(call: Callable[[], object]) -> tuple[float, float]:
+    wall, used = time.perf_counter(), time.process_time()
+    call()
+    return time.perf_counter() - wall, time.process_time() - used
+
+
+def table(cells: int = 3, rounds: int = 3) -> str:
+    """Both timed, interleaved, as Markdown: medians of the rounds, and the overhead of their ratio."""
+    config = sweep.load(CONFIG, [f"sweep.axes.k_factor={[1 + i / 4 for i in range(cells)]}"])
+    workload = sweep.build(config.workload, datasets.manhattan(), config.mechanism)
+
+    def planned(out: str) -> sweep.Plan:
+        return sweep.plan(config, workload, out=out)
+
+    plan = planned(tempfile.mkdtemp())
+    blocks = plan.blocks()
+    jobs = [Job(cell.key(plan.seed), workload.prepare(cell.values).params) for cell in plan.cells]
+    executable, ahead = blocks.within(jobs[0], plan.memory)
+
+    def bare() -> None:
+        waiting = []
+        for job in jobs:
+            for first in range(0, plan.samples, plan.block * executable.width):
+                waiting.append(executable.run([Lane(job, first, plan.block)] * executable.width))
+                if len(waiting) > ahead:
+                    jax.block_until_ready(waiting.pop(0))
+        jax.block_until_ready(waiting)
+
+    def engine() -> None:
+        with tempfile.TemporaryDirectory() as out:
+            sweep.run(planned(f"{out}/out"), progress=_Silent(), blocks=blocks)
+
+    engine()
+    bare()
+    timed = [(_clock(engine), _clock(bare)) for _ in range(rounds)]
+    lines = []
+    for kind, name in enumerate(("wall", "processor")):
+        whole, kernel = (statistics.median(pair[side][kind] for pair in timed) for side in (0, 1))
+        lines.append(f"| {cells} cells of {plan.samples:,}, {name} time | {whole:.2f} | {kernel:.2f} | {whole / kernel - 1:+.1%} |")
+    head = "| work, 67 x 67 | the sweep (s) | the bare kernel (s) | overhead |\n|---|---|---|---|\n"
+    return head + "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(table(*(int(argument) for argument in sys.argv[1:])))

@@ -1,0 +1,156 @@
+"""`dpjax submit CONFIG`: the shards of a sweep as jobs on SLURM or as processes on this machine, or a script for sbatch."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpjax.cli.errors import DONE, FAILED
+from dpjax.cli.job import Job
+from dpjax.cli.run import about, prepare
+
+if TYPE_CHECKING:
+    from dpjax.sweep.submit import Resources
+
+_MOST_BY_DEFAULT = 100
+_AT_ONCE_ON_SLURM = 256
+
+
+def submit(
+    config: Annotated[pathlib.Path, typer.Argument(metavar="CONFIG", help="A TOML file.", show_default=False)],
+    cluster: Annotated[str | None, typer.Option("--cluster", metavar="slurm|local", help="Where the jobs run.")] = None,
+    script: Annotated[
+        pathlib.Path | None, typer.Option("--script", metavar="FILE", help="Start nothing; write a script for sbatch.")
+    ] = None,
+    shards: Annotated[
+        int | None, typer.Option("--shards", metavar="N", min=1, help="How many jobs; by default as before, or one for each cell.")
+    ] = None,
+    overrides: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the config.")] = None,
+    out: Annotated[
+        pathlib.Path | None, typer.Option("--out", metavar="DIR", help="Where the results go, instead of output.dir.")
+    ] = None,
+    at_once: Annotated[int | None, typer.Option("--at-once", metavar="N", min=1, help="How many jobs may run together.")] = None,
+    partition: Annotated[str | None, typer.Option("--partition", help="SLURM: the partition.")] = None,
+    account: Annotated[str | None, typer.Option("--account", help="SLURM: whom to charge.")] = None,
+    time: Annotated[
+        int | None, typer.Option("--time", metavar="MINUTES", min=1, help="SLURM: for each job, 60 by default.")
+    ] = None,
+    memory: Annotated[str | None, typer.Option("--memory", metavar="SIZE", help="SLURM: for each job, such as 4G.")] = None,
+    cpus: Annotated[int | None, typer.Option("--cpus", metavar="N", min=1, help="SLURM: cores for each job.")] = None,
+    gpus: Annotated[int | None, typer.Option("--gpus", metavar="N", min=1, help="SLURM: accelerators for each job.")] = None,
+    more: Annotated[list[str] | None, typer.Option("--sbatch", metavar="OPTION=VALUE", help="SLURM: any option of sbatch.")] = None,
+) -> int:
+    """Start the shards of a sweep that are not done; then dpjax info DIR, and dpjax merge DIR."""
+    from dpjax import sweep
+    from dpjax.sweep.submissions import last_total
+    from dpjax.sweep.submit import available, ready
+
+    named = {"partition": partition, "account": account, "time": time, "memory": memory, "cpus": cpus, "gpus": gpus}
+    resources = _resources({name: value for name, value in named.items() if value is not None}, more or ())
+    _one_target(cluster, script, resources)
+    if cluster is not None:
+        available(cluster)
+    dataset, plan = prepare(config, overrides or (), out, sweep.Shard())
+    directory = plan.directory.absolute()
+    most = _cores() if cluster == "local" else _MOST_BY_DEFAULT
+    total = shards or last_total(directory) or min(plan.grid.size, most)
+    found = ready(plan, about(dataset, plan), total)
+    todo = sorted((*found.failed, *found.missing))
+    print(f"{directory}: {found}")
+    if not todo:
+        print("nothing to start" + ("; dpjax merge joins the shards" if len(found.done) == total else ""))
+        return DONE
+    (directory / "logs").mkdir(exist_ok=True)
+    command = _command(config, overrides or (), directory)
+    if script is not None:
+        return _write(script, command, directory, todo, total, resources, at_once or _AT_ONCE_ON_SLURM)
+    jobs = {index: _job(command, directory, index, total) for index in todo}
+    if cluster == "slurm":
+        return _on_slurm(directory, jobs, total, resources, at_once or _AT_ONCE_ON_SLURM)
+    return _here(directory, jobs, total, at_once or _cores())
+
+
+def _one_target(cluster: str | None, script: pathlib.Path | None, resources: Resources | None) -> None:
+    if (cluster is None) == (script is None):
+        raise ValueError("submit needs one target; name --cluster slurm, --cluster local or --script FILE")
+    if cluster not in (None, "slurm", "local"):
+        raise ValueError(f"cluster is {cluster!r}; it can be slurm or local")
+    if cluster == "local" and resources is not None:
+        raise ValueError(
+            "cluster is 'local'; partition, account, time, memory, cpus, gpus and sbatch are for SLURM, leave them out"
+        )
+
+
+def _resources(named: Mapping[str, Any], more: Sequence[str]) -> Resources | None:
+    """What was asked of SLURM; None where nothing was."""
+    from dpjax.sweep.submit import Resources
+
+    options = {}
+    for text in more:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip("-"):
+            raise ValueError(f"--sbatch is {text!r}; write it as option=value, such as qos=low")
+        options[name.strip("-")] = value
+    return Resources(**named, more=options) if named or options else None
+
+
+def _command(config: pathlib.Path, overrides: Sequence[str], directory: pathlib.Path) -> tuple[str, ...]:
+    changes = [word for override in overrides for word in ("--set", override)]
+    return (sys.executable, "-m", "dpjax.cli", "run", str(config.absolute()), "--out", str(directory), "--no-plot", *changes)
+
+
+def _job(command: tuple[str, ...], directory: pathlib.Path, index: int, total: int) -> Job:
+    log = directory / "logs" / f"shard-{index}-of-{total}.log"
+    return Job(command=(*command, "--shard", f"{index}/{total}"), cwd=os.getcwd(), log=str(log))
+
+
+def _on_slurm(directory: pathlib.Path, jobs: Mapping[int, Job], total: int, resources: Resources | None, at_once: int) -> int:
+    from dpjax.sweep.submit import Resources, to_slurm
+
+    array = to_slurm(directory, jobs, total, resources or Resources(), at_once)
+    print(f"submitted {len(jobs)} shards as job {array}, logs in {directory / 'logs'}")
+    print(f"dpjax info {directory} says how far they are; then dpjax merge {directory}")
+    return DONE
+
+
+def _here(directory: pathlib.Path, jobs: Mapping[int, Job], total: int, at_once: int) -> int:
+    from dpjax.sweep.shard_states import shards
+    from dpjax.sweep.submit import locally
+
+    locally(directory, jobs, total, at_once)
+    found = shards(directory, total)
+    assert found is not None  # a total was given
+    print(f"{directory}: {found}")
+    for index in sorted({*found.failed, *found.missing} & set(jobs)):
+        print(f"dpjax: shard {index} did not finish, see {jobs[index].log}", file=sys.stderr)
+    if len(found.done) == total:
+        print(f"dpjax merge {directory} joins the shards")
+    return FAILED if found.failed or found.missing else DONE
+
+
+def _write(
+    script: pathlib.Path,
+    command: Sequence[str],
+    directory: pathlib.Path,
+    indices: Sequence[int],
+    total: int,
+    resources: Resources | None,
+    at_once: int,
+) -> int:
+    from dpjax.sweep.script import array_script
+    from dpjax.sweep.submit import Resources
+
+    text = array_script(command, directory, indices=indices, total=total, resources=resources or Resources(), at_once=at_once)
+    script.write_text(text, encoding="utf-8")
+    print(f"{script}: sbatch {script} runs {len(indices)} shards, logs in {directory / 'logs'}")
+    print(f"dpjax info {directory} says how far they are; then dpjax merge {directory}")
+    return DONE
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))

@@ -1,0 +1,154 @@
+"""Figures of sensitivities: a heat map of states against rows, a network of elasticities, a frontier with its tangents.
+
+Stored results only: data sets as `experiments.sensitivity` stores them.
+"""
+
+from __future__ import annotations
+
+import matplotlib as mpl
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+
+from dpjax.plot import maps, style
+
+_RANKED = 14  # transitions listed
+
+
+def stationary_figure(results: xr.Dataset, outlines: maps.Outlines) -> Figure:
+    """Elasticity of every state's error in every row's k, and of total variation on the map."""
+    matrix, total = results["elasticity"], results["total_elasticity"]
+    with style.look():
+        drawn = Figure(figsize=(9.6, 5.6), layout="constrained")
+        heat, place, law = drawn.subplots(1, 3, width_ratios=(2.5, 1, 1))
+        top = float(np.quantile(-matrix.values, 0.998))
+        image = heat.imshow(-matrix.values, vmin=0, vmax=top, cmap=style.COLOUR_MAP, interpolation="nearest")
+        heat.grid(visible=False)
+        heat.set_xlabel("row whose $k_i$ grows (zones, south to north)")
+        heat.set_ylabel("state whose error falls")
+        heat.set_title("$-\\partial \\log E|\\tilde\\pi_j - \\pi_j| \\,/\\, \\partial \\log k_i$", loc="left")
+        drawn.colorbar(image, ax=heat, shrink=0.75, extend="max")
+        norm = mpl.colors.Normalize(0, float(-total.min()))
+        filled = maps.value_map(place, outlines, -total, norm, style.COLOUR_MAP)
+        place.set_title("$-\\partial \\log E\\,\\mathrm{TV} / \\partial \\log k_i$", fontsize=9)
+        drawn.colorbar(filled, ax=place, shrink=0.6, location="bottom")
+        filled = maps.value_map(law, outlines, results["stationary"], mpl.colors.PowerNorm(0.5, 0), style.COLOUR_MAP)
+        law.set_title("stationary\nprobability", fontsize=9)
+        drawn.colorbar(filled, ax=law, shrink=0.6, location="bottom").ax.tick_params(labelrotation=45)
+        style.caption(drawn, _stationary_words(results))
+    return drawn
+
+
+def _stationary_words(results: xr.Dataset) -> str:
+    a = results.attrs
+    sums = results["elasticity"].sum("row")
+    return (
+        f"By how many per cent the error falls for one per cent more k in one row. Pathwise means of {int(a['draws']):,} private matrices; "
+        f"k_i = {float(a['k_factor']):g} times 3/(2 eta_i). E TV = {float(results['total_error']):.4f} ± "
+        f"{float(results['total_error_sem']):.1g} (1 s.e.). Each state's elasticities sum to {float(sums.mean()):.3f} on average; the standard "
+        f"error of an entry is {float(results['elasticity_sem'].median()):.4f} (median), and the first-order law differs by "
+        f"{float(np.abs(results['elasticity'] - results['first_order']).max()):.3f} at most. {style.data_of(results)}"
+    )
+
+
+def tail_figure(results: xr.Dataset) -> Figure:
+    """Elasticity of the tail to every transition: the network, and the transitions that matter most."""
+    values = results["elasticity"].values
+    order = np.argsort(-np.abs(values))[:_RANKED]
+    norm = mpl.colors.CenteredNorm(0, float(np.abs(values).max()))
+    with style.look():
+        drawn = Figure(figsize=(10.4, 5), layout="constrained")
+        network, bars = drawn.subplots(1, 2, width_ratios=(1.15, 1))
+        lines = _network(network, results, norm)
+        drawn.colorbar(lines, ax=network, shrink=0.7, label="elasticity of the tail")
+        place = np.arange(len(order))[::-1]
+        bars.barh(
+            place, values[order], color=[mpl.colormaps["PuOr"](norm(x)) for x in values[order]], edgecolor="0.3", linewidth=0.5
+        )
+        bars.axvline(0, color="0.3", linewidth=0.8)
+        bars.set_yticks(
+            place, [f"{a} → {b}" for a, b in zip(*(results[c].values[order] for c in ("origin", "end")), strict=True)], fontsize=7
+        )
+        bars.set_xlabel("$\\partial \\log P(\\max_t G > v) \\,/\\, \\partial \\log$ odds of the transition")
+        bars.set_title(f"the {len(order)} transitions that matter most", loc="left")
+        style.caption(drawn, _tail_words(results))
+    return drawn
+
+
+def _network(axes: Axes, results: xr.Dataset, norm: mpl.colors.Normalize) -> LineCollection:
+    """The segments in grey, the sensitive trajectory in black; each transition as a line between the middles of its segments."""
+    segments, values = results["segments"].values, results["elasticity"].values
+    axes.add_collection(LineCollection(list(segments), colors="0.85", linewidths=4, zorder=0))
+    visited = segments[results["trajectory"].values].mean(axis=1)
+    axes.plot(*visited.T, color="black", linewidth=0.8, linestyle=":", zorder=1, label="sensitive trajectory")
+    middles = segments.mean(axis=1)
+    turns = np.stack([middles[results["origin_index"].values], middles[results["end_index"].values]], axis=1)
+    order = np.argsort(np.abs(values))
+    share = np.abs(values[order]) / np.abs(values).max()
+    lines = LineCollection(list(turns[order]), array=values[order], norm=norm, cmap="PuOr", linewidths=0.6 + 4 * share, zorder=2)
+    axes.add_collection(lines)
+    axes.autoscale_view()
+    axes.set_aspect("equal")
+    axes.set_axis_off()
+    axes.legend(loc="lower left", fontsize=7)
+    return lines
+
+
+def _tail_words(results: xr.Dataset) -> str:
+    a = results.attrs
+    return (
+        f"By how many per cent P(max_t G(s'_t, s_t) > {float(a['threshold']):g} nats) = {float(a['probability']):.4f} grows when the odds of one "
+        f"transition grow by one per cent; exact, for one sensitive trajectory of {int(a['steps'])} transitions whose first state is public, "
+        f"Mechanism 1 at epsilon {float(a['epsilon']):g}, rho {float(a['rho']):g}. No distance lies within {float(a['margin']):.2g} nats of the "
+        f"threshold. Turns are drawn between the middles of their segments; where two coincide, the one that "
+        f"matters more is on top. {style.data_of(results)}"
+    )
+
+
+def frontier_figure(results: xr.Dataset) -> Figure:
+    """Privacy against accuracy, with tangents: mean KL of one distribution, E TV of a stationary law."""
+    with style.look():
+        drawn = Figure(figsize=(9.6, 4.2), layout="constrained")
+        grades, model = drawn.subplots(1, 2)
+        for index, (name, label) in enumerate((("epsilon", "exact accounting"), ("epsilon_theorem1", "A-Theorem 1"))):
+            epsilon, shown = results[name].values, np.isfinite(results[name].values)
+            grades.plot(epsilon[shown], results["kl"].values[shown], label=label, **style.line(index))
+        _tangents(grades, *(results[n].values for n in ("marked_epsilon", "marked_kl", "marked_slope")))
+        grades.set_title("one grade distribution", loc="left")
+        grades.set_ylabel("mean KL divergence (nats)")
+        _tangents(model, *(results[n].values for n in ("model_epsilon", "model_tv", "model_slope")))
+        x, y, error = (results[n].values for n in ("model_epsilon", "model_tv", "model_tv_sem"))
+        model.errorbar(x, y, 2 * error, color=style.PALETTE[0], marker="o", linestyle="none", label="Monte Carlo, ± 2 s.e.")
+        model.set_title("synthetic Manhattan", loc="left")
+        model.set_ylabel("E TV$(\\pi, \\tilde\\pi)$")
+        for axes in (grades, model):
+            axes.set_xscale("log")
+            axes.set_yscale("log")
+            axes.set_xlabel("$\\epsilon$ (nats)")
+            axes.legend()
+            style.plain_ticks(axes.xaxis)
+        style.caption(drawn, _frontier_words(results))
+    return drawn
+
+
+def _tangents(axes: Axes, x: np.ndarray, y: np.ndarray, slope: np.ndarray) -> None:
+    """A short tangent at each point, on logarithmic axes, and its elasticity in words."""
+    for a, b, s in zip(x, y, slope, strict=True):
+        elasticity = s * a / b
+        span = a * np.array([0.75, 1 / 0.75])
+        axes.plot(span, b * (span / a) ** elasticity, color="black", linewidth=1.2)
+        axes.plot(a, b, marker=".", color="black")
+        axes.annotate(f"{elasticity:.2f}", (a, b), xytext=(5, 4), textcoords="offset points", fontsize=7)
+
+
+def _frontier_words(results: xr.Dataset) -> str:
+    a = results.attrs
+    return (
+        "Black: tangents by automatic differentiation, with the elasticity, per cent of error for one per cent of epsilon. "
+        f"Left: Theorem 2, exact, n = 5, N = 98, eta = {float(a['eta']):g}; exact accounting at delta = {float(a['delta']):.0e}, "
+        f"A-Theorem 1 at gamma = {float(a['gamma']):g} "
+        f"(its own delta). Right: joint exact epsilon at delta = {float(a['model_delta']):.0e}, every row at a multiple of 3/(2 eta_i); "
+        f"{int(a['draws']):,} private matrices a point, slopes pathwise. {style.data_of(results)}"
+    )

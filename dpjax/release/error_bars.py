@@ -1,0 +1,83 @@
+"""Error bars that a receiver computes from a release alone.
+
+Let A be a row's concentration, M its draws, x the draws of a cell, m the cell's mean, which is the smoothed share (c + alpha)/(N + n
+alpha) in Theorem 7's form and the share itself in the paper's. Then x/M has mean m and variance m (1 - m) v(A), v(A) = (M + A)/(M (A
++ 1)), which falls as A grows (M > 1). The release states a public A_0 <= A (that of an empty row), so by Chebyshev, for every
+database and every cell,
+
+    P( (x/M - m)^2 <= m (1 - m) v(A_0) z^2 ) >= level,    z^2 = 1/(1 - level),
+
+and the m that satisfy the inequality form an interval, the roots of a quadratic (Wilson's with v in place of 1/M).
+
+How far m is from the share c/N depends on N, which is private. Who knows N, or believes it, gets an interval of the share: A = s (N +
+n alpha) is then known, and c/N = m (1 + n alpha/N) - alpha/N.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpjax._errors import require
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+def error_bars(release: Any, *, level: float = 0.95, row_records: Any = None) -> xr.Dataset:
+    """`estimate`, `standard_error`, `lower`, `upper` (from, to) of a release: its netCDF file, its folder, or the opened dataset.
+
+    row_records: None (the cells' means; nothing but the release is used), or the receiver's own knowledge of how many records each
+    row holds, one number or one a row: the shares themselves. level: of each cell by itself; the intervals rest on Chebyshev's
+    inequality and are wide. `standard_error` is the root of the largest variance at the estimate. NaN outside the support.
+    """
+    require(0 < level < 1, "level", level, "give a probability strictly between 0 and 1")
+    data = _opened(release)
+    support = data.supported.values.astype(bool)
+    drawn = data.draws.values.sum(axis=1, keepdims=True)
+    least = data.least_concentration.values[:, None]
+    cells = support.sum(axis=1, keepdims=True)
+    stretch, shift = np.ones_like(least), np.zeros_like(least)
+    if row_records is not None:
+        require("pseudocount" in data.attrs, "row_records", row_records, "this form's row totals are public: leave it out")
+        records = np.broadcast_to(np.asarray(row_records, dtype=np.float64), data.sizes["from"])[:, None]
+        require(bool((records > 0).all()), "row_records", row_records, "give positive numbers")
+        stretch = 1 + cells * data.attrs["pseudocount"] / records
+        shift = -data.attrs["pseudocount"] / records
+        least = data.attrs["scale"] * (records + cells * data.attrs["pseudocount"])
+    share = np.where(drawn > 0, data.draws.values / np.maximum(drawn, 1), 1 / cells)
+    v = np.where(drawn > 0, (drawn + least) / (np.maximum(drawn, 1) * (least + 1)), 0.0)
+    found = [share, np.sqrt(share * (1 - share) * v), *_interval(share, v / (1 - level))]
+    values = [stretch * x + (shift if name != 1 else 0) for name, x in enumerate(found)]
+    values[2:] = [np.clip(end, 0.0, 1.0) for end in values[2:]]
+    return _labelled(data, support, values, np.broadcast_to(drawn > 0, support.shape))
+
+
+def _interval(share: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The m with (share - m)^2 <= m (1 - m) spread."""
+    middle = share + spread / 2
+    root = np.sqrt(spread * share * (1 - share) + spread**2 / 4)
+    return (middle - root) / (1 + spread), (middle + root) / (1 + spread)
+
+
+def _labelled(data: Any, support: np.ndarray, values: list[np.ndarray], known: np.ndarray) -> xr.Dataset:
+    import xarray as xr
+
+    names = ("estimate", "standard_error", "lower", "upper")
+    blank = dict(zip(names, (np.nan, np.nan, 0.0, 1.0), strict=True))
+    drawn = {
+        name: (("from", "to"), np.where(support, np.where(known, value, blank[name]), np.nan))
+        for name, value in zip(names, values, strict=True)
+    }
+    return xr.Dataset(drawn, coords={"from": data["from"], "to": data["to"]})
+
+
+def _opened(release: Any) -> Any:
+    if not isinstance(release, (str, pathlib.Path)):
+        return release
+    from dpjax.release.output import MODEL_FILE, read_release
+
+    path = pathlib.Path(release)
+    return read_release(path / MODEL_FILE if path.is_dir() else path)

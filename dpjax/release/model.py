@@ -1,0 +1,97 @@
+"""The private model: for each state, how often each of its transitions came up in M draws from its private row.
+
+    counts -> support (public, or selected privately) -> whole weights of each row's urn -> draws -> probabilities
+
+The probability of a supported cell drawn x times of M is (x + 1/2)/(M + n/2), n the row's supported cells: a function of the draws
+alone, and never 0, so that the support is the public one and log P is finite. A row that says nothing of the data (one supported
+cell; no mechanism for it) is not drawn, M = 0 there, and the formula gives the uniform row.
+
+M is public: it is fixed from the form's parameters and public planning figures, before the data. The draws of a cell of mean m have
+variance m (1 - m)/(A + 1) * (M + A)/M, A the row's concentration: A/M more than the row itself. M = A/EXTRA adds 5 % of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Mapping
+
+import numpy as np
+
+from dpjax._errors import require
+from dpjax.release.forms import Form
+from dpjax.release.selection import Pairs
+from dpjax.release.urn import polya_urn
+
+EXTRA = 0.05
+LARGEST_ROW = 2**22  # draws
+LARGEST_TOTAL = 2**27
+LEAST_ROW = 100
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class PrivateModel:
+    """What is released. draws, support: (n, n), whole numbers and booleans; least_concentrations: (n,), public."""
+
+    labels: tuple[str, ...]
+    draws: np.ndarray
+    support: np.ndarray
+    least_concentrations: np.ndarray
+
+    @property
+    def probabilities(self) -> np.ndarray:
+        """(n, n) float64, rows sum to one; positive on the support and 0 outside."""
+        return smoothed(self.draws, self.support)
+
+
+def smoothed(draws: np.ndarray, support: np.ndarray) -> np.ndarray:
+    """(x + 1/2)/(M + n/2) on the support, M the row's draws and n its supported cells; 0 outside."""
+    halves = np.where(support, 2.0 * draws + 1.0, 0.0)
+    return halves / halves.sum(axis=1, keepdims=True)
+
+
+def resolution(concentrations: np.ndarray) -> np.ndarray:
+    """Draws a row (rows,) that add 5 % to the variance of rows of these public concentrations, within what time allows.
+
+    At most 2^22 a row and 2^27 in all, at least 100: the share added is A/M wherever the limits bind.
+    """
+    most = min(LARGEST_ROW, LARGEST_TOTAL // len(concentrations))
+    wanted = np.ceil(np.minimum(concentrations / EXTRA, most))
+    return np.maximum(wanted, LEAST_ROW).astype(np.int64)
+
+
+def draw_model(pairs: Pairs, labels: tuple[str, ...], *, form: Form, support: np.ndarray, draws: np.ndarray) -> PrivateModel:
+    """One release of the counts; records outside the support are left out, which the guarantee covers.
+
+    support: (n, n) booleans, public or privately selected. draws: (n,), public.
+    """
+    n = len(labels)
+    require(
+        support.shape == (n, n) and draws.shape == (n,), "support, draws", (support.shape, draws.shape), f"they go with {n} labels"
+    )
+    require(bool(support.any(axis=1).all()), "support", "empty in a row", "every state needs an allowed transition")
+    by_row = _by_row(pairs)
+    drawn = np.zeros((n, n), dtype=np.int64)
+    for i in range(n):
+        cells = np.flatnonzero(support[i])
+        row = by_row[i]
+        urn = form.urn(i, [row.get(j, 0) for j in cells.tolist()]) if cells.size > 1 else None
+        if urn is not None:
+            drawn[i, cells] = polya_urn(urn.weights, urn.unit, int(draws[i]))
+    least = form.least_concentrations(support.sum(axis=1))
+    return PrivateModel(labels=labels, draws=drawn, support=support, least_concentrations=least)
+
+
+def supported_totals(pairs: Pairs, support: np.ndarray) -> list[int]:
+    """Records of each row inside the support: for a form whose row totals are public."""
+    totals = [0] * len(support)
+    for (i, j), count in pairs.items():
+        totals[i] += count if support[i, j] else 0
+    return totals
+
+
+def _by_row(pairs: Pairs) -> Mapping[int, dict[int, int]]:
+    rows = defaultdict[int, dict[int, int]](dict)
+    for (i, j), count in pairs.items():
+        rows[i][j] = count
+    return rows

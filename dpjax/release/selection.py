@@ -1,0 +1,90 @@
+"""A private support: the transitions whose noisy count passes a threshold, through OpenDP's exact arithmetic.
+
+Pairs with at least one record get discrete Laplace noise on their count, and those above the threshold are kept; pairs without a
+record cannot be kept, which is what delta pays for. OpenDP's `make_laplace_threshold` does both and states the cost. Its distance
+(l0, l1, linf) bounds how many pairs' counts differ, their differences' sum and the largest: (2, 2, 1) where a record is replaced,
+(1, 1, 1) where one is added or removed. Only which pairs passed is used, which is post-processing.
+
+The scale is that of epsilon, l1/epsilon rounded up until OpenDP's own map agrees; the threshold is the smallest whole number whose
+map is within delta. Counts are capped at 2^40 first: the cap moves no count further than it moved before. A state for which
+nothing passed keeps all pairs, as does what follows of it: the model is then drawn on that support with its own share of the
+budget, and the two budgets add, whatever the selection was.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dpjax._errors import invalid
+from dpjax.simplex.pseudocount import Adjacency
+
+Pairs = Mapping[tuple[int, int], int]  # (from, to) -> count, by index
+DISTANCES = {"replace": (2, 2, 1), "add-remove": (1, 1, 1)}
+CAP = 2**40
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ThresholdedSelection:
+    """Which transitions are in the support, chosen with (epsilon, delta) of its own."""
+
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    scale: float
+    threshold: int
+
+    @classmethod
+    def calibrate(cls, *, epsilon: float, delta: float, adjacency: Adjacency) -> ThresholdedSelection:
+        """The least scale and threshold that OpenDP's map accepts; ValueError without the extra `release`."""
+        scale = DISTANCES[adjacency][1] / epsilon
+        while _cost(scale, CAP, adjacency)[0] > epsilon:
+            scale = math.nextafter(scale * (1 + 1e-12), math.inf)
+        low, high = 1, 2
+        while _cost(scale, high, adjacency)[1] > delta:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if _cost(scale, middle, adjacency)[1] <= delta else (middle, high)
+        return cls(epsilon=epsilon, delta=delta, adjacency=adjacency, scale=scale, threshold=high)
+
+    def select(self, pairs: Pairs, n_states: int) -> np.ndarray:
+        """(n, n) booleans; a state for which nothing passed keeps all pairs."""
+        support = np.zeros((n_states, n_states), dtype=bool)
+        present = {i * n_states + j: min(count, CAP) for (i, j), count in pairs.items() if count > 0}
+        for kept in _measurement(self.scale, self.threshold)(present):
+            support[divmod(kept, n_states)] = True
+        support[~support.any(axis=1)] = True
+        return support
+
+    def facts(self) -> dict[str, Any]:
+        """Public numbers for the statement."""
+        return {
+            "selection": "discrete Laplace noise and a threshold (OpenDP make_laplace_threshold)",
+            "selection_epsilon": self.epsilon,
+            "selection_delta": self.delta,
+            "selection_scale": self.scale,
+            "selection_threshold": self.threshold,
+        }
+
+
+def _cost(scale: float, threshold: int, adjacency: Adjacency) -> tuple[float, float]:
+    """(epsilon, delta) by OpenDP's map."""
+    epsilon, delta = _measurement(scale, threshold).map(DISTANCES[adjacency])
+    return float(epsilon), float(delta)
+
+
+@functools.lru_cache(maxsize=4)
+def _measurement(scale: float, threshold: int) -> Any:
+    try:
+        import opendp.prelude as dp
+    except ImportError:
+        invalid("support", "private", "a private support needs OpenDP: pip install 'dpjax[release]'")
+    dp.enable_features("contrib")
+    domain = dp.map_domain(dp.atom_domain(T="i64"), dp.atom_domain(T="i64"))
+    return dp.m.make_laplace_threshold(domain, dp.l01inf_distance(dp.absolute_distance(T="i64")), scale=scale, threshold=threshold)

@@ -1,0 +1,141 @@
+"""Shards as jobs, through submitit: an array on SLURM, or processes on this machine.
+
+Only shards that are not done, and that no living job has, are started. submitit pickles each job's call into DIR/jobs/submitit;
+no number passes through a pickle.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+import io
+import os
+import pathlib
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from dpjax.sweep import lock
+from dpjax.sweep.interrupt import Interrupted, deferred
+from dpjax.sweep.planning import Plan
+from dpjax.sweep.shard_states import Shards, shards
+from dpjax.sweep.store import begin, create, read_manifest
+from dpjax.sweep.submissions import Submission, alive, record
+
+_POLL_S = 0.2
+_YEAR_MIN = 525_600
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Resources:
+    """What each job asks of SLURM; `time` is in minutes, `memory` as sbatch writes it, `more` any other options of sbatch."""
+
+    partition: str | None = None
+    account: str | None = None
+    time: int = 60
+    memory: str | None = None
+    cpus: int | None = None
+    gpus: int | None = None
+    more: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def parameters(self) -> dict[str, Any]:
+        """As submitit names them."""
+        named = {
+            "partition": self.partition,
+            "account": self.account,
+            "time": self.time,
+            "mem": self.memory,
+            "cpus_per_task": self.cpus,
+            "gpus_per_node": self.gpus,
+            "additional_parameters": dict(self.more) or None,
+        }
+        return {name: value for name, value in named.items() if value is not None}
+
+
+def ready(plan: Plan, about: Mapping[str, Any], total: int) -> Shards:
+    """Begin the plan's folder and say how far its `total` shards are; ValueError while jobs of another number of shards live."""
+    create(plan.directory)
+    if read_manifest(plan.directory) is None:
+        with lock.held(plan.directory):
+            begin(plan.directory, plan.law, plan.schema, about)
+    others = [job for submission in alive(plan.directory) if submission.total != total for job in submission.tasks]
+    if others:
+        raise ValueError(f"shards is {total}; jobs of another number of shards have not ended ({others[0]}): wait, or cancel them")
+    found = shards(plan.directory, total)
+    assert found is not None  # a total was given
+    return found
+
+
+def to_slurm(
+    directory: pathlib.Path, jobs: Mapping[int, Callable[[], None]], total: int, resources: Resources, at_once: int
+) -> str:
+    """Submit `jobs`, by the index of their shard, as one array of which `at_once` run together; returns the array's id."""
+    submitit = available("slurm")
+    executor = submitit.SlurmExecutor(folder=directory / "jobs" / "submitit")
+    executor.update_parameters(job_name=directory.name, array_parallelism=at_once, stderr_to_stdout=True, **resources.parameters())
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):
+            submitted = executor.submit_array(list(jobs.values()))
+    except submitit.core.utils.FailedJobError as error:
+        raise ValueError(f"sbatch refused the jobs: {' '.join(str(error).split())}") from None
+    tasks = {str(job.job_id): index for job, index in zip(submitted, jobs, strict=True)}
+    record(directory, Submission(cluster="slurm", total=total, tasks=tasks))
+    return str(submitted[0].job_id).split("_")[0]
+
+
+def locally(directory: pathlib.Path, jobs: Mapping[int, Callable[[], None]], total: int, at_once: int) -> None:
+    """Run `jobs`, by the index of their shard, as processes, `at_once` together; Interrupted after Ctrl-C, when all have ended."""
+    executor = available("local").LocalExecutor(folder=directory / "jobs" / "submitit")
+    executor.update_parameters(timeout_min=_YEAR_MIN, stderr_to_stdout=True)
+    waiting, running = list(jobs), list[Any]()
+    with deferred() as stop:
+        try:
+            while (waiting or running) and not stop.requested:
+                running = [job for job in running if not job.done()]
+                while waiting and len(running) < at_once:
+                    index = waiting.pop(0)
+                    with _deaf_to_ctrl_c():
+                        running.append(executor.submit(jobs[index]))
+                    record(directory, Submission(cluster="local", total=total, tasks={str(running[-1].job_id): index}))
+                time.sleep(_POLL_S)
+        finally:
+            _end(running)
+        if stop.requested:
+            raise Interrupted("stopped, and every shard has stored what it had. The same command continues from here")
+
+
+def _end(running: list[Any]) -> None:
+    """Ask the jobs that still run to stop, and wait until they have."""
+    for job in running:
+        if not job.done():
+            os.kill(int(job.job_id), signal.SIGTERM)
+    while not all(job.done() for job in running):
+        time.sleep(_POLL_S)
+
+
+@contextlib.contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """Processes started within it do not hear the terminal's Ctrl-C: they are told to stop one by one, and politely."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def available(cluster: str) -> Any:
+    """submitit; ValueError where it is not installed, or where SLURM is wanted and its commands are not there."""
+    try:
+        submitit = importlib.import_module("submitit")
+    except ImportError:
+        raise ValueError(
+            "submitit is not installed; pip install 'dpjax[cluster]', or write a script for sbatch with --script FILE, which needs nothing"
+        ) from None
+    if cluster == "slurm" and not all(map(shutil.which, ("sbatch", "srun", "squeue"))):
+        raise ValueError(
+            "cluster is 'slurm'; sbatch is not on the PATH: call this where SLURM's commands are, or use --cluster local"
+        )
+    return submitit

@@ -1,0 +1,119 @@
+"""The exact law of Mechanism 1 as a function that differentiates: from transition probabilities, epsilon, rho to tails and entropies.
+
+`exact_law` is made for large chains on the host. Here the same recursions (`evolution`) are pure JAX over dense matrices, for chains
+of up to a few hundred states. With W = -log P, G its closure (`dpjax.paths`), c = epsilon / (2 rho) and K_s(i, o) = pi(o | s, i):
+
+    a_t = a_{t-1} K_{w_t},      E V_t = a_t G(., w_t),      E H_n = (1/n) sum_t sum_{i,o} a_{t-1}(i) K_{w_t}(i, o) W(i, o),
+    P(max_t V_t > v) = sum over t of the mass that step t moves to {i : G(i, w_t) > v}, t = 0 included.
+
+Differentiable in P, epsilon, rho, prior_weight and the law of s'_0; the sensitive trajectory w and the edges (P > 0) are fixed, and a
+missing edge has derivative 0. The step laws are recomputed in the backward pass instead of stored.
+
+*P off the simplex.* Each entry of P is taken as a free number, so a gradient g is meant against changes whose rows sum to 0: its
+product with such a change, or `dpjax.chains.elasticities`. P moves the law through the distances and, with a prior, through W.
+
+*Thresholds.* As a function of P or v, P(max V > v) jumps where a distance crosses v: the derivative is that of the piece at hand, with
+every 1[G > v] held. Put v between distances. Derivatives in epsilon, rho and prior_weight see no jump. At ties of shortest paths G has
+a kink (`dpjax.paths.tight_edges`).
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Int
+
+from dpjax.paths import min_plus_closure, traced_lengths
+from dpjax.trajectory.kernel import SELECTIONS
+
+
+class TracedLaw(NamedTuple):
+    """The law of s'_0..s'_n given s_0..s_n, as in `ExactLaw`, in JAX arrays."""
+
+    marginals: Float[Array, "steps n"]  # P(s'_t = i)
+    expected_error: Float[Array, " steps"]  # E V_t, nats
+    expected_entropy: Float[Array, ""]  # E H_n, nats a transition
+
+
+class Step(NamedTuple):
+    """What the law of one step needs: W, G, the coin scale c and the prior's weight lambda."""
+
+    lengths: Float[Array, "n n"]
+    distances: Float[Array, "n n"]
+    scale: Float[Array, ""]
+    prior_weight: Float[Array, ""]
+
+
+def step_of(P: Float[Array, "n n"], epsilon: Any, rho: Any, prior_weight: Any) -> Step:
+    """The edge lengths and distances of P, and c = epsilon / (2 rho), in the dtype of P."""
+    e, radius, weight = (jnp.asarray(x, P.dtype) for x in (epsilon, rho, prior_weight))
+    lengths = traced_lengths(P)
+    return Step(lengths, min_plus_closure(lengths), e / (2 * radius), weight)
+
+
+def step_law(step: Step, target: Int[Array, ""], selection: str) -> Float[Array, "n n"]:
+    """pi(o | s = target, i) in row i, 0 where there is no edge."""
+    edge = step.lengths < jnp.inf
+    costs = step.scale * step.distances[:, target][None, :] + step.prior_weight * finite_lengths(step)
+    return SELECTIONS[selection].law(jnp.where(edge, costs, jnp.inf), jnp.ones((), costs.dtype), edge)
+
+
+def finite_lengths(step: Step) -> Float[Array, "n n"]:
+    """W with 0 in the place of missing edges, where every law is 0."""
+    return jnp.where(step.lengths < jnp.inf, step.lengths, 0)
+
+
+@functools.partial(jax.jit, static_argnames="selection")
+def traced_law(
+    P: Float[Array, "n n"],
+    trajectory: Int[Array, " steps"],
+    start: Float[Array, " n"],
+    epsilon: Any,
+    rho: Any,
+    prior_weight: Any = 0.0,
+    selection: str = "permute-and-flip",
+) -> TracedLaw:
+    """The exact law of a private trajectory under `TrajectoryMechanism`; pure, jitted, differentiable, unchecked.
+
+    P: (n, n), row-stochastic, irreducible. trajectory: s_0..s_n, state indices. start: the law of s'_0, (n,); a public state is its
+    indicator. epsilon >= 0 (nats), rho > 0 (nats), prior_weight >= 0. For float64, call it under `jax.enable_x64(True)`.
+    """
+    step = step_of(P, epsilon, rho, prior_weight)
+
+    @jax.checkpoint
+    def move(law: Float[Array, " n"], target: Int[Array, ""]) -> tuple[Float[Array, " n"], tuple[Array, Array]]:
+        flow = law[:, None] * step_law(step, target, selection)
+        return flow.sum(axis=0), (flow.sum(axis=0), jnp.sum(flow * finite_lengths(step)))
+
+    _, (laws, lengths) = lax.scan(move, start, trajectory[1:])
+    marginals = jnp.concatenate([start[None], laws])
+    return TracedLaw(marginals, jnp.sum(marginals * step.distances[:, trajectory].T, axis=1), lengths.mean())
+
+
+@functools.partial(jax.jit, static_argnames="selection")
+def traced_exceedance(
+    P: Float[Array, "n n"],
+    trajectory: Int[Array, " steps"],
+    start: Float[Array, " n"],
+    v: Any,
+    epsilon: Any,
+    rho: Any,
+    prior_weight: Any = 0.0,
+    selection: str = "permute-and-flip",
+) -> Float[Array, ""]:
+    """P(max_t V_t > v), strictly, t = 0 included, for one threshold v (nats); the rest as for `traced_law`."""
+    step = step_of(P, epsilon, rho, prior_weight)
+    over = lax.stop_gradient(jnp.asarray(v, P.dtype) < step.distances[:, trajectory].T)
+
+    @jax.checkpoint
+    def move(kept: Float[Array, " n"], at: tuple[Array, Array]) -> tuple[Float[Array, " n"], Float[Array, ""]]:
+        target, beyond = at
+        moved = jnp.sum(kept[:, None] * step_law(step, target, selection), axis=0)
+        return jnp.where(beyond, 0, moved), jnp.sum(jnp.where(beyond, moved, 0))
+
+    _, removed = lax.scan(move, jnp.where(over[0], 0, start), (trajectory[1:], over[1:]))
+    return jnp.sum(jnp.where(over[0], start, 0)) + removed.sum()

@@ -1,0 +1,56 @@
+"""`python -m experiments.gallery [DIR]`: small runs of three configs, and their figures on one Markdown page, into DIR (docs/_build/gallery).
+
+The documentation's gallery includes that page. Samples and cells are few, so that it takes half a minute; what is done is not done
+again.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+import sys
+
+from experiments.runs import results_of
+
+DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
+RUNS: dict[str, dict[str, object]] = {
+    "grades": {
+        "sweep.samples": 500,
+        "sweep.axes.k": "{start = 20.6, stop = 110.6, step = 10.0}",
+        "sweep.histograms.kl": "{start = 0.0, stop = 0.2, num = 41}",
+    },
+    "manhattan": {
+        "sweep.samples": 64,
+        "sweep.axes.k_factor": "[1.0, 1.5, 2.0, 3.0]",
+    },
+    "credit": {
+        "sweep.samples": 500,
+        "sweep.block": 500,
+        "sweep.axes.epsilon": "[1.0, 3.0]",
+        "sweep.axes.start": '["sensitive"]',
+        "sweep.axes.kind": '["mechanism1", "mechanism1", "chen", "hamming", "offline"]',
+        "mechanism.lengths": "[1, 5, 10]",
+    },
+}
+
+
+def make(out: pathlib.Path) -> pathlib.Path:
+    """Run what is missing and write the page; returns its path. Images lie beside it."""
+    page = out / "figures.md"
+    if page.exists():
+        return page
+    out.mkdir(parents=True, exist_ok=True)
+    lines = []
+    for config, settings in RUNS.items():
+        results_of(config, out / "runs", settings)
+        changes = " ".join(f"--set '{key}={value}'" for key, value in settings.items())
+        lines += [f"## configs/{config}.toml", "", "```sh", f"dpjax run configs/{config}.toml {changes}", "```", ""]
+        for figure in sorted((out / "runs" / config / "figures").glob("*.png")):
+            shutil.copyfile(figure, out / figure.name)
+            lines += [f"![{figure.stem}]({out.relative_to(DOCS).as_posix()}/{figure.name})", ""]
+    page.write_text("\n".join(lines), encoding="utf-8")
+    return page
+
+
+if __name__ == "__main__":
+    print(make(pathlib.Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else DOCS / "_build" / "gallery"))

@@ -1,0 +1,40 @@
+"""Small public plans and records for the tests of a release."""
+
+import numpy as np
+import pytest
+
+from dpjax.release import Plan, Records
+
+LABELS = ("a", "b", "c")
+
+
+def records_of(matrix):
+    """Records with these counts, by index."""
+    found = Records()
+    for (i, j), count in np.ndenumerate(np.array(matrix, dtype=object)):
+        if count:
+            found.counts[i, j] += int(count)
+    return found
+
+
+@pytest.fixture(scope="session")
+def plan():
+    return Plan.make(LABELS, epsilon=1.0, delta=0.02, row_records=50)
+
+
+@pytest.fixture
+def records():
+    return records_of([[40, 3, 0], [0, 0, 0], [5, 0, 900]])
+
+
+@pytest.fixture
+def call(capsys):
+    """The command run in this process: its exit code, output and errors."""
+    from dpjax.cli import main
+
+    def run(*arguments):
+        code = main([str(argument) for argument in arguments])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run

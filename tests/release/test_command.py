@@ -1,0 +1,141 @@
+"""The command from a file to a folder: its order, its exit codes, and its silence about the data."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from dpjax.release import read_release
+
+SECRET = "Xyzzy4711"
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "labels.csv").write_text("a\nb\nc\n")
+    (tmp_path / "trips.csv").write_text("from,to\n" + "a,b\n" * 40 + "b,c\n" * 30 + "c,a\n" * 4711)
+    return tmp_path
+
+
+@pytest.fixture
+def release(call, files):
+    def run(*more, counts="trips.csv", out="out"):
+        base = ("--epsilon", 2, "--delta", 0.01, "--labels", files / "labels.csv", "--row-records", 50, "-o", files / out)
+        return call("privatize-model", files / counts, *base, *more)
+
+    return run
+
+
+def test_a_release(release, files):
+    code, said, told = release("--private-report", files / "report.txt")
+    assert (code, said) == (0, f"{files / 'out'}\n"), told
+    assert "pseudo-records" in told
+    stored = read_release(files / "out" / "model.nc")
+    assert stored["from"].values.tolist() == ["a", "b", "c"]
+    assert float(stored.probability.sel({"from": "c", "to": "a"})) > 0.9
+    public = "".join((files / "out" / name).read_text() for name in ("statement.txt", "statement.json")) + told
+    assert "4711" not in public
+    assert "4,711" not in public
+    report = (files / "report.txt").read_text()
+    assert report.startswith("PRIVATE - DO NOT PUBLISH")
+    assert "4,711" in report
+
+
+def test_what_is_printed_does_not_depend_on_the_data(release, files):
+    (files / "empty.csv").write_text("from,to\n")
+    first, second = release(out="one"), release(counts="empty.csv", out="two")
+    assert first[0] == second[0] == 0
+    assert first[2] == second[2]
+    statements = [json.loads((files / name / "statement.json").read_text()) for name in ("one", "two")]
+    assert statements[0] == statements[1]
+
+
+def test_the_price_alone_needs_no_records(call, files):
+    base = ("--epsilon", 2, "--delta", 0.01, "--labels", files / "labels.csv")
+    code, said, told = call("privatize-model", *base, "--price")
+    assert (code, told) == (0, "")
+    assert "pseudo-records" in said
+    code, _, told = call("privatize-model", *base)
+    assert code == 2
+    assert "name the records" in told
+
+
+def test_supports_forms_and_adjacencies(release, files):
+    (files / "pairs.csv").write_text("a,b\nb,c\nb,b\nc,a\n")
+    assert release("--support", files / "pairs.csv", out="o1")[0] == 0
+    assert release("--support", "private", "--adjacency", "add-remove", out="o2")[0] == 0
+    assert release("--form", "paper", "--eta", 0.05, out="o3")[0] == 0
+    assert np.array_equal(read_release(files / "o1" / "model.nc").probability.values[0], [0, 1, 0])
+    assert read_release(files / "o2" / "model.nc").supported.values[2].tolist() == [1, 0, 0]
+    assert "every share of every row" in " ".join((files / "o3" / "statement.txt").read_text().split())
+
+
+@pytest.mark.parametrize("trace", [False, True])
+def test_hostile_records_leave_no_file_and_no_word(release, files, monkeypatch, trace):
+    if trace:
+        monkeypatch.setenv("DPJAX_TRACEBACK", "1")
+    (files / "bad.csv").write_text("from,to\n" + "a,b\n" * 1000 + f"{SECRET},b\n")
+    code, said, told = release("--private-report", files / "report.txt", counts="bad.csv")
+    assert (code, said) == (2, "")
+    assert "line 1002: a label that is not in the public list" in told
+    assert SECRET not in told
+    assert sorted(path.name for path in files.iterdir()) == ["bad.csv", "labels.csv", "trips.csv"]
+    assert release("--outside", "drop", counts="bad.csv")[0] == 0
+
+
+def test_wrong_calls(release, call, files):
+    (files / "there").mkdir()
+    for more, said in (
+        (("--adjacency", "swap"), "choose among replace, add-remove"),
+        (("--epsilon", -1), "it must be positive"),
+        (("--form", "paper"), "needs the public floor"),
+        (("--data-set", "x"), "belong to a ledger"),
+        (("--layout", "rows"), "choose among auto"),
+    ):
+        code, _, told = release(*more)
+        assert code == 2, more
+        assert said in told
+    assert "there is something already" in release(out="there")[2]
+    assert release(counts="none.csv")[0] == 2
+    assert release(counts=".")[0] == 2
+    assert sorted(path.name for path in files.iterdir()) == ["labels.csv", "there", "trips.csv"]
+    assert call("privatize-model", "--labels", files / "labels.csv")[0] == 2
+
+
+def test_the_ledger_is_charged_before_anything_is_written(release, files):
+    account = ("--ledger", files / "ledger.json", "--data-set", "trips", "--budget-epsilon", 5, "--budget-delta", 0.05)
+    for out in ("o1", "o2"):
+        code, _, told = release(*account, out=out)
+        assert code == 0, told
+    assert "left: epsilon 1, delta 0.03" in told
+    code, _, told = release(*account, out="o3")
+    assert code == 2
+    assert "has 1 of its epsilon left" in told
+    assert not (files / "o3").exists()
+    assert len(json.loads((files / "ledger.json").read_text())["releases"]) == 2
+
+
+def test_a_failed_write_is_charged_and_leaves_nothing(release, files, monkeypatch):
+    from dpjax.release import output
+
+    monkeypatch.setattr(output.os, "rename", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    code, said, told = release(
+        "--ledger", files / "ledger.json", "--data-set", "trips", "--budget-epsilon", 5, "--budget-delta", 0.05
+    )
+    assert (code, said) == (2, "")
+    assert "No space left on device" in told
+    assert not [path for path in files.iterdir() if "out" in path.name]
+    assert len(json.loads((files / "ledger.json").read_text())["releases"]) == 1
+
+
+def test_help_loads_nothing_heavy():
+    import subprocess
+
+    code = (
+        "import sys; from dpjax.cli import main; code = main(['privatize-model', '--help']);"
+        "assert not {'jax', 'numpy', 'scipy', 'xarray', 'opendp'} & set(sys.modules); sys.exit(code)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "--support" in done.stdout

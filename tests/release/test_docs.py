@@ -1,0 +1,21 @@
+"""The example of the room's page and the docstrings' run."""
+
+import doctest
+import pathlib
+import re
+
+from dpjax.release import urn
+
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "release.md"
+
+
+def test_the_page_runs(tmp_path, capsys):
+    (block,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    names = {"out": tmp_path / "release"}
+    exec(compile(block, str(PAGE), "exec"), names)
+    assert (tmp_path / "release" / "statement.txt").exists()
+    assert "pseudo-records" in capsys.readouterr().out
+
+
+def test_the_docstrings_run():
+    assert doctest.testmod(urn) == (0, 2)
