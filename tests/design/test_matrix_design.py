@@ -162,7 +162,7 @@ def test_losses_of_ones_own_and_weights():
     mine = designed(loss=lambda law, pi: ((law.mean - pi) ** 2).sum() + jnp.trace(law.covariance))
     named = designed(loss="l2")
     assert mine.loss == pytest.approx(named.loss, rel=1e-12)
-    np.testing.assert_array_equal(mine.pseudocount, named.pseudocount)
+    np.testing.assert_allclose(mine.pseudocount, named.pseudocount, rtol=1e-9)  # two programs, so rounding may differ
     assert designed(weights=[1.0, 0.0, 0.0]).loss < designed().loss
     assert designed(loss="kl").loss > 0
 
