@@ -19,6 +19,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 import dpjax
+from dpjax import _atomic as atomic
 from dpjax import datasets
 from dpjax._errors import require
 from dpjax.chains import elasticities, simulate
@@ -32,7 +33,6 @@ from dpjax.simplex import (
     kl_of_shares,
     stationary_elasticity,
 )
-from dpjax.sweep import atomic
 from dpjax.trajectory import traced_exceedance
 from experiments.runs import CONFIGS
 

@@ -20,6 +20,8 @@ _MOST = 5
 
 def names(results: xr.Dataset) -> list[str]:
     """The measures with bins between edges, one number a sample."""
+    if "samples" not in results:
+        return []
     cells = results["samples"].dims
     found = []
     for name in str(results.attrs.get("measures", "")).split():

@@ -13,6 +13,7 @@ between its ends (kappa(i, i) = -log P_ii).
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -40,6 +41,11 @@ def asymmetry(G: Float[np.ndarray, "n n"]) -> float:
     return float(ratios.max())
 
 
+def crude_way_back(K_asym: float, error: float) -> float:
+    """K_asym times the sum of E V_t; +inf where K_asym is: E V_t = 0 does not bound the way back then."""
+    return math.inf if math.isinf(K_asym) else K_asym * error
+
+
 def entropy_bounds(law: JointLaw) -> EntropyBounds:
     """Theorems 4a and 4b for the horizon and start of `law`."""
     chain, n = law.chain, law.n_steps
@@ -58,7 +64,7 @@ def entropy_bounds(law: JointLaw) -> EntropyBounds:
         back += float((nu * G).sum())
         apart += 1 - float(np.trace(nu))
     errors, spread, largest = law.expected_error, float(np.ptp(edges.lengths)), float(edges.lengths.max())
-    crude_back = asymmetry(G) * float(errors[1:].sum()) if errors[1:].sum() > 0 else 0.0
+    crude_back = crude_way_back(asymmetry(G), float(errors[1:].sum()))
     return EntropyBounds(
         exact=law.expected_entropy,
         sensitive=own / n,

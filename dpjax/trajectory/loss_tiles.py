@@ -6,14 +6,16 @@ for s in one band of states and v in another is one tile, and the same differenc
 banded in the order of their largest proved bound, so that the pairs that can lose most share few tiles. n^2 |E| / 2 differences in
 all; the logarithms of the law of one state take |E| numbers, held for all states where they fit in HELD_BYTES.
 
-With a store every finished tile is a file, written whole or not at all, in a folder named by what the tile depends on. A tile is
-computed apart from all others, so a run that was killed continues to the same numbers, bit for bit.
+With a store every finished tile is a file, written whole or not at all, in a folder named by what the tile depends on, with a
+checksum: a file that was changed since is computed again. A tile is computed apart from all others, so a run that was killed continues
+to the same numbers, bit for bit.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import io
 import pathlib
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -23,13 +25,14 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from dpjax import _atomic
+from dpjax._errors import require
 from dpjax.trajectory.kernel import Kernel, slot_log_law
 from dpjax.trajectory.mechanism import OnlineMechanism
 
 BAND = 256  # states a band
 HELD_BYTES = 2**31
 _EDGES = 4096  # edges at once: 9 MB of one tile's logarithms, and one row's differences, stay in the cache
-_FORMAT = "1"
+_FORMAT = "2"
 
 Progress = Callable[[int, int], object]  # tiles done or left out, tiles in all
 
@@ -60,11 +63,12 @@ class LossTiles:
 
     def tile(self, a: int, b: int) -> Tile:
         """The losses between band a and band b: read from the store, or computed and stored."""
-        path = None if self.folder is None else self.folder / f"{a:04d}-{b:04d}.npy"
+        path = None if self.folder is None else self.folder / f"{a:04d}-{b:04d}.tile"
         shape = 2, len(self.bands[a]), len(self.bands[b])
         found = None if path is None else _read(path, shape)
         if found is None:
             found = extremes(self._log_laws(a), self._log_laws(b))
+            require_losses(found, self.mechanism)
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 _atomic.write(path, functools.partial(_save, found))
@@ -122,15 +126,25 @@ def _digest(m: OnlineMechanism) -> str:
     return found.hexdigest()[:16]
 
 
+def require_losses(losses: Float[np.ndarray, "*shape"], m: OnlineMechanism) -> None:
+    """ValueError where a loss is no number: it must never pass for none."""
+    require(not np.isnan(losses).any(), "the scale", m.scale, "its losses pass the range of float64; take a smaller epsilon")
+
+
 def _save(tile: Float[np.ndarray, "2 rows columns"], path: pathlib.Path) -> None:
-    with path.open("wb") as file:
-        np.save(file, tile, allow_pickle=False)
+    """The checksum of an .npy file, then the file."""
+    file = io.BytesIO()
+    np.save(file, tile, allow_pickle=False)
+    path.write_bytes(hashlib.sha256(file.getvalue()).digest() + file.getvalue())
 
 
 def _read(path: pathlib.Path, shape: tuple[int, ...]) -> Float[np.ndarray, "2 rows columns"] | None:
-    """A stored tile; None where there is none, or where the file is not a tile of this shape."""
+    """A stored tile; None where there is none, where a byte has changed, or where the file is not a tile of this shape."""
     try:
-        tile = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError):
+        stored = path.read_bytes()
+    except OSError:
         return None
+    if hashlib.sha256(stored[32:]).digest() != stored[:32]:
+        return None
+    tile = np.load(io.BytesIO(stored[32:]), allow_pickle=False)
     return tile if tile.shape == shape and tile.dtype == np.float64 else None

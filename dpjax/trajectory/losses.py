@@ -26,7 +26,7 @@ from jaxtyping import Float
 
 from dpjax._errors import require
 from dpjax.trajectory.inputs import Start, Trajectory, initial_law, trajectory_indices
-from dpjax.trajectory.loss_tiles import LossTiles, Progress, log_law
+from dpjax.trajectory.loss_tiles import LossTiles, Progress, log_law, require_losses
 from dpjax.trajectory.mechanism import OnlineMechanism
 
 AFFORDABLE = 2e10  # n^2 |E| up to which all pairs are computed unasked: some 10 s on one core
@@ -71,6 +71,7 @@ def kappa(
     relative 1e-12 (tiles that cannot hold more are left out). enough: a rate above which the search stops with what it has found.
     Store and progress as for `pairwise_losses`.
     """
+    _check_distance(distance, m.graph.n_states)
     tiles, best = _tiles(m, store), 0.0
     limit = _rates(m.loss_bounds(), distance)
     bounds = np.array([max(_largest(limit, tiles, a, b), _largest(limit, tiles, b, a)) for a, b in tiles.pairs])
@@ -100,9 +101,16 @@ def trajectory_loss(m: OnlineMechanism, w: Trajectory, v: Trajectory, start: Sta
     gain = np.zeros(m.graph.n_states)
     for s, t in zip(one[:0:-1], other[:0:-1], strict=True):
         after = log_law(m, int(s)) - log_law(m, int(t)) + gain[ends]
+        require_losses(after, m)
         gain = np.full(m.graph.n_states, -np.inf)
         np.maximum.at(gain, arrivals.owners, after)
     return float(gain[initial_law(m.graph, start) > 0].max())
+
+
+def _check_distance(distance: Float[np.ndarray, "rows columns"], n: int) -> None:
+    require(distance.shape == (n, n), "distance", distance.shape, f"give a matrix of {n} x {n} distances")
+    off = distance[~np.eye(n, dtype=bool)]
+    require(bool((off >= 0).all()), "distance", distance, "distances between states are 0 or more, and none is NaN")
 
 
 def _tiles(m: OnlineMechanism, store: Store) -> LossTiles:

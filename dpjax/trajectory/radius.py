@@ -20,6 +20,8 @@ from dpjax.trajectory.adjacency import Adjacency
 from dpjax.trajectory.graph import OnChain, graph_of
 from dpjax.trajectory.inputs import require_epsilon, require_scale
 
+_LARGEST_COST = 1e307  # twice it is a float64 still
+
 
 class WithinRadius(OnChain):
     """A mechanism that is epsilon-private within an adjacency radius. Subclasses are frozen dataclasses with these fields."""
@@ -36,7 +38,15 @@ class WithinRadius(OnChain):
             require_scale(float(np.float64(self.epsilon) / np.float64(2 * self.rho)), self.epsilon)
         value = getattr(self, weight)
         require(bool(0 <= value < math.inf), weight, value, "give a finite weight, 0 or more")
-        graph_of(self.chain)
+        self._check_range(value)
+
+    def _check_range(self, weight: float | int) -> None:
+        """The largest cost that a candidate can have must be a number: no distance passes n - 1 times the longest edge."""
+        graph = graph_of(self.chain)
+        longest = float(graph.edges.lengths.max())
+        with np.errstate(over="ignore"):
+            cost = np.float64(self.scale) * longest * graph.n_states + np.float64(weight) * longest
+        require(bool(cost < _LARGEST_COST), "epsilon", self.epsilon, f"costs near {cost:.3g} pass the range of float64: take less")
 
     @property
     def adjacency(self) -> Adjacency:

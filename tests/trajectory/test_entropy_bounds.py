@@ -67,6 +67,28 @@ def test_no_bound_on_the_mean_is_below_it_on_a_thousand_chains(random_chain):
     check_expected(random_chain, range(30_000, 31_000))
 
 
+def forced_chain(seed):
+    """Four states in a ring with shortcuts: most rows have a forced move or two edges."""
+    rng = np.random.default_rng(seed)
+    P = np.roll(np.eye(4), 1, axis=1) + (rng.random((4, 4)) < 0.3) * rng.random((4, 4)) ** 3
+    return MarkovChain.from_matrix(P / P.sum(axis=1, keepdims=True))
+
+
+def test_no_bound_on_the_mean_is_below_it_where_moves_are_forced():
+    check_expected(lambda seed, n: forced_chain(seed), range(3400, 3520))
+
+
+def test_the_crude_triangle_says_nothing_where_a_way_is_free_and_the_way_back_is_not():
+    """E V_t = 0 with G(s, s') > 0: an infinite K_asym times nothing is not nothing."""
+    P = np.array([[0, 0, 1, 0], [0.8, 0, 0, 0.2], [0, 1, 0, 0], [0, 0, 1, 0]])
+    law = joint_law(TrajectoryMechanism(MarkovChain.from_matrix(P), epsilon=1.0, rho=1.0), 1, start=1, sensitive=0)
+    found = entropy_bounds(law)
+    assert found.triangle_crude.vacuous
+    assert found.triangle.value >= found.exact
+    sharp = TrajectoryMechanism(MarkovChain.from_matrix([[0.9, 0.1], [1, 0]]), epsilon=2000.0, rho=1.0)
+    assert entropy_bounds(joint_law(sharp, 1, start=0)).triangle_crude.vacuous
+
+
 def check_tails(random_chain, seeds):
     spoke = dict.fromkeys(("azuma", "chernoff", "cantelli", "paulin"), 0)
     for seed, law in cases(random_chain, seeds):

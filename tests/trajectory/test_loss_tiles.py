@@ -56,12 +56,48 @@ def test_a_killed_run_continues_to_the_same_numbers(m, monkeypatch, tmp_path):
     assert seen == [(1, 10), (2, 10), (3, 10), (4, 10)]
     (folder,) = tmp_path.iterdir()
     assert len(list(folder.iterdir())) == 4
-    (folder / "0000-0001.npy").write_bytes(b"half a tile")  # what a torn disk could leave
+    (folder / "0000-0001.tile").write_bytes(b"half a tile")  # what a torn disk could leave
     assert (pairwise_losses(m, tmp_path) == whole).all()
     assert len(computed) == 4 + 6 + 1
     assert (pairwise_losses(m, tmp_path) == whole).all()
     assert len(computed) == 11  # nothing is computed twice
     assert substitution_epsilon(m, tmp_path) == whole.max()
+
+
+@pytest.mark.parametrize("damage", ["zeros", "one bit", "nan", "empty", "another archive"])
+def test_a_stored_tile_that_was_changed_is_computed_again(m, tmp_path, damage):
+    whole = pairwise_losses(m, tmp_path)
+    (path,) = next(tmp_path.iterdir()).iterdir()
+    stored = bytearray(path.read_bytes())
+    if damage == "zeros":
+        stored[-whole.nbytes :] = bytes(whole.nbytes)
+    elif damage == "one bit":
+        stored[-9] ^= 64
+    elif damage == "nan":
+        stored[-whole.nbytes :] = np.full_like(whole, np.nan).tobytes()
+    elif damage == "empty":
+        stored = bytearray()
+    else:
+        np.savez(tmp_path / "other.npz", whole)
+        stored = (tmp_path / "other.npz").read_bytes()
+        (tmp_path / "other.npz").unlink()
+    path.write_bytes(bytes(stored))
+    assert (pairwise_losses(m, tmp_path) == whole).all()
+    assert substitution_epsilon(m, tmp_path) == whole.max()
+
+
+def test_a_loss_that_is_no_number_never_passes_for_none(m, monkeypatch):
+    monkeypatch.setattr(tiles_module, "log_law", lambda m, s: np.full(len(m.graph.edges.states), np.nan))
+    monkeypatch.setattr(losses_module, "log_law", tiles_module.log_law)
+    for call in (pairwise_losses, substitution_epsilon, adjacency_epsilon, lambda m: trajectory_loss(m, [0, 1], [0, 2], start=0)):
+        with pytest.raises(ValueError, match="range of float64; take a smaller epsilon"):
+            call(m)
+
+
+@pytest.mark.parametrize("distance", [np.full((11, 11), np.nan), -np.ones((11, 11)), np.ones((3, 3))])
+def test_a_distance_that_is_none_is_refused(m, distance):
+    with pytest.raises(ValueError, match="distance"):
+        kappa(m, distance)
 
 
 def test_a_store_never_serves_another_mechanism(m, random_chain, tmp_path):
