@@ -15,9 +15,13 @@ Every claim is rounded to the safe side (delta and epsilon up, k down) by `SAFET
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Int
 
 from dpjax.simplex import _domain as domain
 from dpjax.simplex._blocks import in_blocks
@@ -85,36 +89,43 @@ def epsilon_of(delta: Numbers, k: Numbers, eta: Numbers, n_records: Numbers, n: 
 
 
 def joint_epsilon_of(delta: float, k: Numbers, eta: Numbers, n_records: Numbers, n: Numbers) -> float:
-    """The largest of the exact epsilons of several rows at one delta, by bisection on the rows that may still be it.
+    """The largest of the exact epsilons of several rows at one delta: that of one row, and of each row that it does not satisfy.
 
-    A row whose delta is low enough where another's is not has the smaller epsilon, and is looked at no more; the few that are left
-    are looked at in several points at once.
+    A row whose delta is low enough at the epsilon of another has the smaller epsilon, and is looked at no more.
     """
-    alive = np.arange(len(k))
 
-    def last_failing(points: Numbers) -> int:
-        """The last of the increasing points at which some row fails, -1 where none does; only rows that fail there stay."""
-        nonlocal alive
-        e, row = np.repeat(points, len(alive)), np.tile(alive, len(points))
+    def excess(points: Numbers, rows: Int[np.ndarray, " rows"]) -> Numbers:
+        """By how much delta is passed, (points, rows); at most 0 where it is not."""
+        e, row = np.repeat(points, len(rows)), np.tile(rows, len(points))
         claimed = delta_up(log_delta_of(e, k[row], eta[row], n_records[row], n[row]))
-        high = ~(claimed <= delta).reshape(len(points), len(alive))
-        last = int(np.max(np.flatnonzero(high.any(axis=1)), initial=-1))
-        alive = alive[high[last]] if last >= 0 else alive
-        return last
+        return (claimed - delta).reshape(len(points), len(rows))
 
-    if last_failing(np.zeros(1)) < 0:
+    rows, lo, hi = np.arange(len(k)), 0.0, 1.0
+    above = excess(np.array([lo]), rows)[0]
+    if not (above > 0).any():
         return 0.0
-    lo, hi = 0.0, 1.0
-    while np.isfinite(hi) and last_failing(np.array([hi])) == 0:
-        lo, hi = hi, 2 * hi
+    while np.isfinite(hi) and (beyond := excess(np.array([hi]), rows)[0] > 0).any():
+        rows, lo, hi = rows[beyond], hi, 2 * hi
+    if not np.isfinite(hi):
+        return float(hi)
+    above = excess(np.array([lo]), rows)[0]
+    while (above > 0).any():
+        worst = rows[[int(np.argmax(above))]]
+        lo = _crossing(functools.partial(excess, rows=worst), lo, hi)
+        rows = rows[(above > 0) & (rows != worst)]
+        above = excess(np.array([lo]), rows)[0]
+    return float(lo)
+
+
+def _crossing(excess: Callable[[Numbers], Numbers], lo: float, hi: float) -> float:
+    """Where an excess above 0 at lo ends, to a relative 2^-51, on the side of hi, where it has ended: many points at a time."""
     for _ in range(_SECTIONS):
         if hi - lo <= _CLOSE * hi:
             break
-        count = max(1, _AT_ONCE // len(alive))
-        points = lo + (hi - lo) * np.arange(1, count + 1) / (count + 1)
-        last = last_failing(points)
+        points = lo + (hi - lo) * np.arange(1, _AT_ONCE + 1) / (_AT_ONCE + 1)
+        last = int(np.max(np.flatnonzero(excess(points)[:, 0] > 0), initial=-1))
         lo, hi = (points[last] if last >= 0 else lo), (points[last + 1] if last + 1 < len(points) else hi)
-    return float(hi)
+    return hi
 
 
 def delta_floor(epsilon: Real, *, eta: Real, n_records: Real, n_categories: Real) -> Claim:
