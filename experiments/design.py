@@ -57,7 +57,9 @@ class Measured:
     drawn: int  # rows that are a draw, or would be
     samples: int
     settled: bool | None  # of a design's search
-    values: np.ndarray = dataclasses.field(repr=False)  # (samples,), paired across rules: sample i of each has the same random numbers
+    values: np.ndarray = dataclasses.field(
+        repr=False
+    )  # (samples,), paired across rules: sample i of each has the same random numbers
 
 
 def run(out: pathlib.Path, data: pathlib.Path | None) -> list[pathlib.Path]:
@@ -155,20 +157,20 @@ def reduction(before: Measured, after: Measured) -> tuple[float, float]:
 
 
 def _markdown(found: list[Measured]) -> str:
-    lines = [
-        "| data | (epsilon, delta) | rule | rows withheld | search settled | E TV, measured | samples | E TV, first-order law | less than the paper's rule |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+    titles = ("data", "(epsilon, delta)", "rule", "rows withheld", "search settled", "E TV, measured", "samples")
+    lines = [_line(*titles, "E TV, first-order law", "less than the paper's rule"), "|---" * 9 + "|"]
     for i, m in enumerate(found):
         less, error = reduction(found[i - i % len(RULES)], m)
         words = "-" if i % len(RULES) == 0 else f"{less:.1%} ± {error:.1%}"
-        measured = f"{m.mean:.6f} ± {m.error:.6f}"
+        measured, target = f"{m.mean:.6f} ± {m.error:.6f}", f"({m.epsilon:g}, {m.delta:g})"
         withheld = f"{m.withheld} of {m.drawn}{', nothing released' if m.withheld == m.drawn else ''}"
         settled = {None: "-", True: "yes", False: "no"}[m.settled]
-        lines.append(
-            f"| {m.data} | ({m.epsilon:g}, {m.delta:g}) | {m.rule} | {withheld} | {settled} | {measured} | {m.samples:,} | {m.predicted:.6f} | {words} |"
-        )
+        lines.append(_line(m.data, target, m.rule, withheld, settled, measured, f"{m.samples:,}", f"{m.predicted:.6f}", words))
     return "\n".join(lines) + f"\n\n{FOOTNOTE}\n"
+
+
+def _line(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def draw(found: list[Measured], sources: list[str]) -> Figure:

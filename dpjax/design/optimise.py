@@ -31,6 +31,13 @@ _RESTARTS = (1.0, 0.1)  # fresh rates, over the first one, at which the best poi
 _REST = 1e-3  # how much of the loss a restart may gain
 
 
+def require_loss_of_trace(loss: float, trace: np.ndarray, argument: str = "loss") -> None:
+    """ValueError for a loss that no search with this trace can have ended at, nor begun from."""
+    met = trace[np.isfinite(trace)]
+    fits = met.size > 0 and met.min() - 0.01 * np.abs(met).max() <= loss <= met.max() + 0.01 * np.abs(met).max()
+    require(fits, argument, loss, "it is none of the losses in the trace of the search: a loss is measured, not set")
+
+
 class Minimum(NamedTuple):
     """The best point, its loss, the losses of every start at every step, (starts, steps), and whether it is at rest.
 
@@ -107,14 +114,16 @@ def _run(
     return np.asarray(state.best), float(state.least), np.nan_to_num(np.concatenate(losses), nan=np.inf)
 
 
-def _adam(pace: Float[Array, "2"]) -> optax.GradientTransformation:
+def _adam(pace: Float[Array, 2]) -> optax.GradientTransformation:
     """Adam at a rate that falls to zero as half a cosine; (first rate, steps) may be traced, so that all searches share a program."""
     rate, steps = pace
     return optax.adam(lambda count: rate * 0.5 * (1 + jnp.cos(jnp.pi * jnp.minimum(count / steps, 1))), eps=1e-12)
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _advance(objective: Objective, pace: Float[Array, "2"], arguments: Any, state: _State, n: Array) -> tuple[_State, Float[Array, " round"]]:
+def _advance(
+    objective: Objective, pace: Float[Array, 2], arguments: Any, state: _State, n: Array
+) -> tuple[_State, Float[Array, " round"]]:
     """n steps, at most a round; the losses met."""
     optimiser = _adam(pace)
 

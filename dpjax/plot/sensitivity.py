@@ -95,11 +95,15 @@ def _network(axes: Axes, results: xr.Dataset, norm: mpl.colors.Normalize) -> Lin
     share = np.abs(values[order]) / np.abs(values).max()
     styles = [_DOWN if x < 0 else "-" for x in values[order]]  # the sign also in grey
     widths = 0.6 + 4 * share
-    lines = LineCollection(list(turns[order]), array=values[order], norm=norm, cmap="PuOr", linewidths=widths, linestyles=styles, zorder=2)
+    lines = LineCollection(
+        list(turns[order]), array=values[order], norm=norm, cmap="PuOr", linewidths=widths, linestyles=styles, zorder=2
+    )
     axes.add_collection(lines)
     visited = middles[results["trajectory"].values]
     halo = [patheffects.withStroke(linewidth=3.5, foreground="white")]
-    (line,) = axes.plot(*visited.T, color="black", linewidth=1.5, marker=".", zorder=3, path_effects=halo, label="sensitive trajectory")
+    (line,) = axes.plot(
+        *visited.T, color="black", linewidth=1.5, marker=".", zorder=3, path_effects=halo, label="sensitive trajectory"
+    )
     axes.plot(*visited[0], marker="s", color="black", markersize=7, zorder=4)
     signs = [Line2D([], [], color="0.4", linewidth=3, linestyle=x) for x in ("-", _DOWN)]
     words = ["sensitive trajectory (square: its start)", "the tail grows with the odds, +", "it falls, −"]
@@ -126,7 +130,9 @@ def frontier_figure(results: xr.Dataset) -> Figure:
     with style.look():
         drawn = Figure(figsize=(9.6, 4.2), layout="constrained")
         grades, model = drawn.subplots(1, 2)
-        for index, (name, label) in enumerate((("epsilon", "exact accounting"), ("epsilon_theorem1", "A-Theorem 1 (its own $\\delta$)"))):
+        for index, (name, label) in enumerate(
+            (("epsilon", "exact accounting"), ("epsilon_theorem1", "A-Theorem 1 (its own $\\delta$)"))
+        ):
             epsilon, shown = results[name].values, np.isfinite(results[name].values)
             grades.plot(epsilon[shown], results["kl"].values[shown], label=label, **style.line(index))
         _tangents(grades, *(results[n].values for n in ("marked_epsilon", "marked_kl", "marked_slope")))
