@@ -28,6 +28,7 @@ from dpjax.design.stationary_law import Numbers, StationaryLaw
 from dpjax.simplex._rounding import float64
 
 Vector = Float[Array, "*batch n"] | Float[np.ndarray, "*batch n"]
+Weights = Float[Array, "*each n"] | Float[np.ndarray, "*each n"] | float  # one for each state, or for each law and state
 Loss = Callable[[StationaryLaw, Float[Array, " n"]], Float[Array, ""]]
 Weighted = Callable[[StationaryLaw, Float[Array, " n"], Any], Float[Array, ""]]
 Named = Literal["tv", "l2", "kl"]
@@ -42,23 +43,23 @@ def folded_normal_mean(mean: Numbers, variance: Numbers) -> Float[Array, "*shape
     return jnp.where(some, s * math.sqrt(2 / math.pi) * jnp.exp(-(z**2)) + mean * erf(z), jnp.abs(mean))
 
 
-def total_variation(law: StationaryLaw, pi: Vector, weights: Vector | float = 1.0) -> Float[Array, "*batch"]:
+def total_variation(law: StationaryLaw, pi: Vector, weights: Weights = 1.0) -> Float[Array, "*batch"]:
     """Expected total variation of pi~ from pi in the first-order law; with weights, half the weighted sum of E|pi~_l - pi_l|."""
     error = folded_normal_mean(law.mean - _like(pi, law), law.variance)
     return 0.5 * (_like(weights, law) * error).sum(axis=-1)
 
 
-def squared_error(law: StationaryLaw, pi: Vector, weights: Vector | float = 1.0) -> Float[Array, "*batch"]:
+def squared_error(law: StationaryLaw, pi: Vector, weights: Weights = 1.0) -> Float[Array, "*batch"]:
     """Expected (weighted) squared error of pi~ in the first-order law."""
     return (_like(weights, law) * ((law.mean - _like(pi, law)) ** 2 + law.variance)).sum(axis=-1)
 
 
-def divergence(law: StationaryLaw, pi: Vector, weights: Vector | float = 1.0) -> Float[Array, "*batch"]:
+def divergence(law: StationaryLaw, pi: Vector, weights: Weights = 1.0) -> Float[Array, "*batch"]:
     """Expected KL(pi || pi~), nats, to second order: half the squared error over pi."""
-    return 0.5 * squared_error(law, pi, weights / pi)
+    return 0.5 * squared_error(law, pi, _like(weights, law) / _like(pi, law))
 
 
-def _like(x: Vector | float, law: StationaryLaw) -> Float[Array, "*batch n"]:
+def _like(x: Any, law: StationaryLaw) -> Float[Array, "*batch n"]:
     """`x` in the shape of the law's mean, a batch of laws having one x or one each."""
     return jnp.broadcast_to(jnp.asarray(x, law.stationary.dtype), law.stationary.shape)
 

@@ -116,7 +116,7 @@ def epsilon_schedule(
     changed_states: int | None = None,
     weights: np.ndarray | list[float] | None = None,
     loss: ErrorLoss | None = None,
-    start: int | None = None,
+    start: int | Any = None,
     steps: int = 200,
     seed: int = 0,
     progress: Progress | None = None,

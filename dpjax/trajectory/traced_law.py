@@ -84,7 +84,8 @@ def traced_law(
 
     P: (n, n), row-stochastic, irreducible. trajectory: s_0..s_n, n >= 1, state indices: ValueError for one state alone, which has no
     transition to take an entropy of, and for an index outside; a traced trajectory is not looked at, and JAX clamps what is outside.
-    start: the law of s'_0, (n,); a public state is its indicator. epsilon >= 0 (nats), rho > 0 (nats), prior_weight >= 0. For float64, call it under `jax.enable_x64(True)`.
+    start: the law of s'_0, (n,); a public state is its indicator.
+    epsilon >= 0 (nats), rho > 0 (nats), prior_weight >= 0. For float64, call it under `jax.enable_x64(True)`.
     """
     _check(P, trajectory, least=2)
     return _law(P, jnp.asarray(trajectory), start, epsilon, rho, prior_weight, selection)
