@@ -188,12 +188,12 @@ def _checked(n_records: Real, support: np.ndarray, minimum_count: Real, public_m
     require(bool((np.isfinite(least) & (least >= 0)).all()), "minimum_count", minimum_count, "counts are at least 0")
     chain = MarkovChain.from_matrix(_public_model(public_model, mask))
     P = np.asarray(chain.matrix)
-    _warn_of_counts(P, totals, mask)
     outside = np.flatnonzero(np.where(mask, 0.0, P).any(axis=1)).tolist()
     require(
         not outside, "public_model", outside, "these rows have transitions outside the support: leave them out, or declare them"
     )
     chain.require_irreducible()
+    _warn_of_counts(P, totals, mask)
     return _Facts(totals, mask, np.where(n == 1, 0.0, least), P, np.asarray(chain.stationary_distribution()))
 
 
