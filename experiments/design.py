@@ -2,17 +2,22 @@
 
 The paper's rule (one factor c for all rows), every row at its own largest k, a design chosen on a public stand-in, and, to see what the
 stand-in loses, a design chosen on the sensitive counts themselves, which is not private and is never to be released. Same totals, support and
-adjacency; the private matrices of each rule are drawn afresh and measured. The table is design.md, the figure design.png and design.pdf.
+adjacency; the private matrices of each rule are drawn with common random numbers and measured, and the error of a reduction is that of the
+ratio of paired means. The table is design.md, the figure design.png and design.pdf: `python -m experiments.design [--out DIR] [--data DIR]`.
+
+The support and the least counts are read off the sensitive counts, as the paper does: each guarantee is among databases that share them.
 """
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import math
 import pathlib
 
 import jax
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dpjax import datasets
@@ -23,12 +28,16 @@ from dpjax.plot import style
 from dpjax.simplex import MatrixMechanism, PublicRows
 
 RULES = (
-    "the paper's rule, k = c k_min",
-    "every row at its largest k",
-    "design, on the public stand-in",
+    "the paper's rule, k = c k_min †",
+    "every row at its largest k †",
+    "design, on the public stand-in †",
     "design, on the counts (not private)",
 )
-TARGETS = {"manhattan": ((1.0, 1e-6), (2.0, 1e-6), (3.73, 3e-6)), "green taxis": ((2.0, 1e-6), (8.0, 1e-6), (14.0, 1e-6))}
+FOOTNOTE = (
+    "† The support and the least counts of its cells (for the first two rules: the floors) are read off the sensitive counts, as the paper does,"
+    " and taken as public: the guarantee is among databases that share them."
+)
+TARGETS = {"manhattan": ((1.0, 1e-6), (2.0, 1e-6), (3.73, 3e-6)), "green taxis": ((14.0, 1e-6), (8.0, 1e-6), (2.0, 1e-6))}
 SAMPLES = {"manhattan": 1000, "green taxis": 300}
 _BLOCK = 100  # private matrices held at once
 
@@ -45,7 +54,12 @@ class Measured:
     error: float
     predicted: float
     withheld: int
+    drawn: int  # rows that are a draw, or would be
     samples: int
+    settled: bool | None  # of a design's search
+    values: np.ndarray = dataclasses.field(
+        repr=False
+    )  # (samples,), paired across rules: sample i of each has the same random numbers
 
 
 def run(out: pathlib.Path, data: pathlib.Path | None) -> list[pathlib.Path]:
@@ -61,6 +75,7 @@ def run(out: pathlib.Path, data: pathlib.Path | None) -> list[pathlib.Path]:
         found += compare("green taxis", _dense(now.counts), _dense(before.counts))
         sources.append(now.source)
     table = out / "design.md"
+    out.mkdir(parents=True, exist_ok=True)
     table.write_text(_markdown(found), encoding="utf-8")
     return [table, *style.save(draw(found, sources), out / "design")]
 
@@ -71,12 +86,15 @@ def compare(name: str, counts: np.ndarray, stand_in: np.ndarray) -> list[Measure
     for epsilon, delta in TARGETS[name]:
         print(f"   {name} at ({epsilon:g}, {delta:g})", flush=True)
         rules = mechanisms(counts, stand_in, epsilon, delta)
-        found += [_measure(name, counts, rule, *made, epsilon, delta) for rule, made in zip(RULES, rules, strict=True)]
+        found += [_measure(name, counts, rule, made, (epsilon, delta)) for rule, made in zip(RULES, rules, strict=True)]
     return found
 
 
-def mechanisms(counts: np.ndarray, stand_in: np.ndarray, epsilon: float, delta: float) -> list[tuple[MatrixMechanism, np.ndarray]]:
-    """Each rule's mechanism, and the shares it is applied to."""
+Rule = tuple[MatrixMechanism, np.ndarray, bool | None]
+
+
+def mechanisms(counts: np.ndarray, stand_in: np.ndarray, epsilon: float, delta: float) -> list[Rule]:
+    """Each rule's mechanism, the shares it is applied to, and whether its search came to rest (None where there was none)."""
     support, totals = counts > 0, counts.sum(axis=1)
     rows = PublicRows.from_counts(counts, support="observed", eta="smallest share")
     largest = MatrixMechanism.calibrate(rows=rows, epsilon=epsilon, delta=delta, unreachable="withhold")
@@ -98,14 +116,12 @@ def mechanisms(counts: np.ndarray, stand_in: np.ndarray, epsilon: float, delta: 
 
     P = counts / totals[:, None]
     designs = [designed(model) for model in (stand_in, counts)]
-    first = [(paper_rule(rows=rows, epsilon=epsilon, delta=delta)[0], P), (largest, P)]
-    return first + [(design.mechanism, design.smooth(counts)) for design in designs]
+    first: list[Rule] = [(paper_rule(rows=rows, epsilon=epsilon, delta=delta)[0], P, None), (largest, P, None)]
+    return first + [(design.mechanism, design.smooth(counts), design.settled) for design in designs]
 
 
-def _measure(
-    name: str, counts: np.ndarray, rule: str, mechanism: MatrixMechanism, shares: np.ndarray, epsilon: float, delta: float
-) -> Measured:
-    samples = SAMPLES[name]
+def _measure(name: str, counts: np.ndarray, rule: str, made: Rule, target: tuple[float, float]) -> Measured:
+    (mechanism, shares, settled), samples = made, SAMPLES[name]
     truth = np.asarray(gth(counts / counts.sum(axis=1, keepdims=True)), dtype=np.float64)
     errors = []
     for first in range(0, samples, _BLOCK):
@@ -117,60 +133,92 @@ def _measure(
     law = stationary_law(mean, np.where(still, np.inf, mechanism.k))
     return Measured(
         data=name,
-        epsilon=epsilon,
-        delta=delta,
+        epsilon=target[0],
+        delta=target[1],
         rule=rule,
         mean=float(values.mean()),
         error=float(values.std(ddof=1) / math.sqrt(samples)),
         predicted=float(evaluate(total_variation, law, truth)),
         withheld=int(np.sum(mechanism.withheld)),
+        drawn=int(np.sum(~mechanism.rows.constant)),
         samples=samples,
+        settled=settled,
+        values=values,
     )
 
 
 def reduction(before: Measured, after: Measured) -> tuple[float, float]:
-    """1 - after/before, and its standard error; the two are independent draws."""
+    """1 - after/before of the means and its standard error by the delta method: sd(after - ratio before) / (sqrt(samples) mean before).
+
+    The two share their random numbers, sample by sample, so the error is that of paired values.
+    """
     ratio = after.mean / before.mean
-    return 1 - ratio, ratio * math.hypot(after.error / after.mean, before.error / before.mean)
+    return 1 - ratio, float((after.values - ratio * before.values).std(ddof=1) / math.sqrt(before.samples) / before.mean)
 
 
 def _markdown(found: list[Measured]) -> str:
-    lines = [
-        "| data | (epsilon, delta) | rule | rows withheld | E TV, measured | samples | E TV, first-order law | less than the paper's rule |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    titles = ("data", "(epsilon, delta)", "rule", "rows withheld", "search settled", "E TV, measured", "samples")
+    lines = [_line(*titles, "E TV, first-order law", "less than the paper's rule"), "|---" * 9 + "|"]
     for i, m in enumerate(found):
         less, error = reduction(found[i - i % len(RULES)], m)
         words = "-" if i % len(RULES) == 0 else f"{less:.1%} ± {error:.1%}"
-        measured = f"{m.mean:.6f} ± {m.error:.6f}"
-        lines.append(
-            f"| {m.data} | ({m.epsilon:g}, {m.delta:g}) | {m.rule} | {m.withheld} | {measured} | {m.samples:,} | {m.predicted:.6f} | {words} |"
-        )
-    return "\n".join(lines) + "\n"
+        measured, target = f"{m.mean:.6f} ± {m.error:.6f}", f"({m.epsilon:g}, {m.delta:g})"
+        withheld = f"{m.withheld} of {m.drawn}{', nothing released' if m.withheld == m.drawn else ''}"
+        settled = {None: "-", True: "yes", False: "no"}[m.settled]
+        lines.append(_line(m.data, target, m.rule, withheld, settled, measured, f"{m.samples:,}", f"{m.predicted:.6f}", words))
+    return "\n".join(lines) + f"\n\n{FOOTNOTE}\n"
+
+
+def _line(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def draw(found: list[Measured], sources: list[str]) -> Figure:
-    """Measured error of each rule against epsilon, one panel for each data set."""
+    """Measured error of each rule at each target, one panel for each data set; side by side, since targets differ in delta too."""
     names = list(dict.fromkeys(m.data for m in found))
     with style.look():
-        figure = Figure(figsize=(4.8 * len(names), 4.2), layout="constrained")
+        figure = Figure(figsize=(4.8 * len(names), 4.6), layout="constrained")
         for axes, name in zip(np.atleast_1d(figure.subplots(1, len(names))), names, strict=True):
-            for index, rule in enumerate(RULES):
-                chosen = [m for m in found if m.data == name and m.rule == rule]
-                x, y = [m.epsilon for m in chosen], [m.mean for m in chosen]
-                bars = [2 * m.error for m in chosen]
-                axes.errorbar(x, y, yerr=bars, label=rule, marker=style.MARKERS[index], **style.line(index))
-            axes.set_yscale("log")
+            _panel(axes, [m for m in found if m.data == name])
             axes.set_title(name, loc="left")
-            axes.set_xlabel(r"joint $\epsilon$ by exact accounting (nats)")
-            style.plain_ticks(axes.yaxis)
         figure.axes[0].set_ylabel(r"E TV$(\pi, \tilde\pi)$")
-        figure.axes[0].legend(fontsize=7)
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper center", ncols=2, fontsize=8)
         draws = " and ".join(f"{SAMPLES[name]:,}" for name in names)
-        said = f"Data: {' '.join(sources)} {draws} private matrices a point, ± 2 s.e.; delta in the table beside this figure."
+        said = f"Data: {' '.join(sources)} {draws} private matrices a point, ± 2 s.e. Hollow: every row withheld, nothing released. {FOOTNOTE}"
         style.caption(figure, said)
     return figure
 
 
+def _panel(axes: Axes, found: list[Measured]) -> None:
+    """One group of four markers for each target, from small epsilon to large; not joined, and none behind another."""
+    targets = sorted({(m.epsilon, m.delta) for m in found})
+    for index, rule in enumerate(RULES):
+        for m in (m for m in found if m.rule == rule):
+            at = targets.index((m.epsilon, m.delta))
+            look = {"color": style.PALETTE[index], "marker": style.MARKERS[index], "linestyle": "none", "markersize": 6}
+            fill = "none" if m.withheld == m.drawn else "full"
+            label = rule if at == len(targets) - 1 else None
+            axes.errorbar(at + 0.16 * (index - 1.5), m.mean, yerr=2 * m.error, label=label, fillstyle=fill, capsize=2, **look)
+    axes.set_xticks(range(len(targets)), [rf"$\epsilon$ = {e:g}" + "\n" + rf"$\delta$ = {d:g}" for e, d in targets])
+    axes.set_xlim(-0.5, len(targets) - 0.5)
+    axes.set_xlabel("target, by exact accounting (nats)")
+    axes.set_yscale("log")
+    style.plain_ticks(axes.yaxis)
+
+
 def _dense(counts: object) -> np.ndarray:
     return np.asarray(counts.toarray() if hasattr(counts, "toarray") else counts)
+
+
+def main() -> None:
+    """Run it and say what was written."""
+    parser = argparse.ArgumentParser(prog="python -m experiments.design", description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("results"))
+    parser.add_argument("--data", type=pathlib.Path)
+    arguments = parser.parse_args()
+    print("\n".join(str(path) for path in run(arguments.out, arguments.data)))
+
+
+if __name__ == "__main__":
+    main()

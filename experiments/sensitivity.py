@@ -37,6 +37,7 @@ from dpjax.trajectory import traced_exceedance
 from experiments.runs import CONFIGS
 
 Config = dict[str, Any]
+LAYOUT = 2  # of the stored results: those of another are computed again
 
 
 def run(out: pathlib.Path) -> list[pathlib.Path]:
@@ -58,7 +59,7 @@ def run(out: pathlib.Path) -> list[pathlib.Path]:
 def stored(name: str, out: pathlib.Path, study: Callable[[Config], xr.Dataset]) -> xr.Dataset:
     """The results of a study, from OUT/NAME/results.nc if the same config made them, else computed and stored there."""
     config = tomllib.loads((CONFIGS / f"{name}.toml").read_text(encoding="utf-8"))
-    said, path = json.dumps(config, sort_keys=True), out / name / "results.nc"
+    said, path = json.dumps({"layout": LAYOUT, **config}, sort_keys=True), out / name / "results.nc"
     if path.exists():
         found = xr.load_dataset(path, engine="h5netcdf")
         if found.attrs["config"] == said:
@@ -86,6 +87,7 @@ def stationary(config: Config) -> xr.Dataset:
             "total_error": found.error[-1],
             "total_error_sem": found.error_sem[-1],
             "stationary": ("state", dpjax.stationary_distribution(P)),
+            "label": ("state", np.array([str(x) for x in data.labels])),
         },
         attrs={"data_source": data.source, "draws": study["draws"], "k_factor": settings["k_factor"]},
     )

@@ -25,9 +25,10 @@ from dpjax._errors import require
 def row_slopes(P: Any, gradient: Any) -> Any:
     """S above, (*batch, n, n), from the gradient of a function of P; NumPy for NumPy, JAX arrays for JAX arrays.
 
-    Where P is 0 the transition is missing, and the slope is 0.
+    Where P is 0 the transition is missing, and the slope is 0. ValueError for a gradient of another shape, or with a NaN at a transition.
     """
-    return _numbers(P).where(P > 0, gradient - _row_means(P, gradient), 0)
+    P, gradient = _arrays(P, gradient)
+    return _slopes(P, gradient)
 
 
 def elasticities(P: Any, gradient: Any) -> Any:
@@ -40,14 +41,22 @@ def elasticities(P: Any, gradient: Any) -> Any:
     >>> elasticities(P, np.array([[1.0, 0.0], [0.0, 0.0]])).round(2).tolist()
     [[0.09, -0.09], [0.0, 0.0]]
     """
-    return P * row_slopes(P, gradient)
+    P, gradient = _arrays(P, gradient)
+    return P * _slopes(P, gradient)
 
 
-def _row_means(P: Any, gradient: Any) -> Any:
+def _slopes(P: Any, gradient: Any) -> Any:
+    module = jnp if isinstance(P, jax.Array) else np
+    means = module.sum(module.where(P > 0, P * module.where(P > 0, gradient, 0), 0), axis=-1, keepdims=True)
+    return module.where(P > 0, gradient - means, 0)
+
+
+def _arrays(P: Any, gradient: Any) -> tuple[Any, Any]:
+    """Both as arrays, checked; under a trace only their shapes are."""
+    P, gradient = (x if isinstance(x, jax.Array) else np.asarray(x) for x in (P, gradient))
     require(np.shape(P) == np.shape(gradient), "gradient", np.shape(gradient), f"its shape must be that of P, {np.shape(P)}")
-    module = _numbers(P)
-    return module.sum(module.where(P > 0, P * gradient, 0), axis=-1, keepdims=True)
-
-
-def _numbers(P: Any) -> Any:
-    return jnp if isinstance(P, jax.Array) else np
+    if not (isinstance(P, jax.core.Tracer) or isinstance(gradient, jax.core.Tracer)):
+        at = np.argwhere(np.isnan(np.asarray(gradient)) & (np.asarray(P) > 0))
+        mend = "the function has no derivative there, or its value is NaN: see whether the function itself is finite at this P"
+        require(not len(at), f"gradient{at[0].tolist() if len(at) else ''}", np.nan, mend)
+    return P, gradient

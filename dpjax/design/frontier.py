@@ -17,10 +17,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from dpjax._errors import require
-from dpjax.simplex import calibrate_exact, epsilon_floor
+from dpjax.simplex import calibrate_exact
+from dpjax.simplex._rounding import check_delta, check_epsilon
 
 NODES = 160
 _NEAREST, _FARTHEST = 1e-3, 1e7  # m - least over least, at the two ends of the table
+_LEAST, _MOST = 0.15, 9e4  # of the least cell: with _SHARE and the ends above, what the accountant takes
 _SHARE = 0.1  # any floor below 1/3: calibration is asked of N = m/_SHARE records, of which only m matters
 
 
@@ -39,6 +41,9 @@ def frontier(epsilon: float, delta: float) -> Frontier:
     from scipy.interpolate import CubicSpline
 
     least = _least_cell(epsilon, delta)
+    words = f"the smallest cell that can meet it is {least:.3g} records, and designs are made from {_LEAST:g} to {_MOST:g}"
+    require(least >= _LEAST, "(epsilon, delta)", (epsilon, delta), f"{words}: ask for a smaller epsilon or delta")
+    require(least <= _MOST, "(epsilon, delta)", (epsilon, delta), f"{words}: ask for a larger epsilon or delta")
     t = np.linspace(np.log(least * _NEAREST), np.log(max(least, 1.0) * _FARTHEST), NODES)
     m = least + np.exp(t)
     scale = largest_scales(epsilon, delta, m)
@@ -72,6 +77,5 @@ def _least_cell(epsilon: float, delta: float) -> float:
     """The m at which e^{-m epsilon}/(2m + 1) = delta."""
     from scipy.optimize import brentq
 
-    epsilon_floor(delta, eta=_SHARE, n_records=100.0, n_categories=3)  # its checks of delta
-    require(bool(np.isfinite(epsilon) and epsilon >= 0), "epsilon", epsilon, "it must be finite and at least 0 (nats)")
+    check_epsilon(epsilon), check_delta(delta)
     return float(brentq(lambda m: -m * epsilon - np.log1p(2 * m) - np.log(delta), 0.0, 0.5 / delta, xtol=1e-14, rtol=1e-14))

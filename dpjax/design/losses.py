@@ -12,6 +12,7 @@ A loss of one's own is a function (law, pi) -> scalar of the `StationaryLaw` and
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any, Literal
@@ -22,10 +23,12 @@ import numpy as np
 from jax.scipy.special import erf
 from jaxtyping import Array, Float
 
-from dpjax._errors import require
+from dpjax._errors import invalid, require
 from dpjax.design.stationary_law import Numbers, StationaryLaw
+from dpjax.simplex._rounding import float64
 
-Vector = Float[Array, " n"] | Float[np.ndarray, " n"]
+Vector = Float[Array, "*batch n"] | Float[np.ndarray, "*batch n"]
+Weights = Float[Array, "*each n"] | Float[np.ndarray, "*each n"] | float  # one for each state, or for each law and state
 Loss = Callable[[StationaryLaw, Float[Array, " n"]], Float[Array, ""]]
 Weighted = Callable[[StationaryLaw, Float[Array, " n"], Any], Float[Array, ""]]
 Named = Literal["tv", "l2", "kl"]
@@ -40,19 +43,25 @@ def folded_normal_mean(mean: Numbers, variance: Numbers) -> Float[Array, "*shape
     return jnp.where(some, s * math.sqrt(2 / math.pi) * jnp.exp(-(z**2)) + mean * erf(z), jnp.abs(mean))
 
 
-def total_variation(law: StationaryLaw, pi: Vector, weights: Vector | float = 1.0) -> Float[Array, ""]:
+def total_variation(law: StationaryLaw, pi: Vector, weights: Weights = 1.0) -> Float[Array, "*batch"]:
     """Expected total variation of pi~ from pi in the first-order law; with weights, half the weighted sum of E|pi~_l - pi_l|."""
-    return 0.5 * (weights * folded_normal_mean(law.mean - pi, law.covariance.diagonal())).sum()
+    error = folded_normal_mean(law.mean - _like(pi, law), law.variance)
+    return 0.5 * (_like(weights, law) * error).sum(axis=-1)
 
 
-def squared_error(law: StationaryLaw, pi: Vector, weights: Vector | float = 1.0) -> Float[Array, ""]:
+def squared_error(law: StationaryLaw, pi: Vector, weights: Weights = 1.0) -> Float[Array, "*batch"]:
     """Expected (weighted) squared error of pi~ in the first-order law."""
-    return (weights * ((law.mean - pi) ** 2 + law.covariance.diagonal())).sum()
+    return (_like(weights, law) * ((law.mean - _like(pi, law)) ** 2 + law.variance)).sum(axis=-1)
 
 
-def divergence(law: StationaryLaw, pi: Vector, weights: Vector | float = 1.0) -> Float[Array, ""]:
+def divergence(law: StationaryLaw, pi: Vector, weights: Weights = 1.0) -> Float[Array, "*batch"]:
     """Expected KL(pi || pi~), nats, to second order: half the squared error over pi."""
-    return 0.5 * squared_error(law, pi, weights / pi)
+    return 0.5 * squared_error(law, pi, _like(weights, law) / _like(pi, law))
+
+
+def _like(x: Any, law: StationaryLaw) -> Float[Array, "*batch n"]:
+    """`x` in the shape of the law's mean, a batch of laws having one x or one each."""
+    return jnp.broadcast_to(jnp.asarray(x, law.stationary.dtype), law.stationary.shape)
 
 
 _NAMED: dict[str, Weighted] = {"tv": total_variation, "l2": squared_error, "kl": divergence}
@@ -62,12 +71,32 @@ def resolve(loss: Named | Loss, weights: np.ndarray | list[float] | None, n: int
     """The loss as a function (law, pi, weights) -> scalar, one object for each loss, and the weights; ValueError where they do not fit."""
     if callable(loss):
         require(weights is None, "weights", weights, "a loss of your own weighs by itself; weights go with a named one")
+        vector = np.zeros(n)
+        require_scalar(loss, StationaryLaw(vector, vector, np.zeros((n, n))), vector, arguments="(law, pi)")
         return _unweighted(loss), np.ones(n)
     require(loss in _NAMED, "loss", loss, f"use one of {', '.join(map(repr, _NAMED))}, or a function (law, pi) -> scalar")
-    given = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
+    given = np.ones(n) if weights is None else float64(weights, "weights")
     require(given.shape == (n,), "weights", weights, f"give one weight for each of the {n} states")
     require(bool((np.isfinite(given) & (given >= 0)).all() and given.any()), "weights", weights, "finite, at least 0, not all 0")
     return _NAMED[loss], given
+
+
+def require_scalar(loss: Callable[..., Any], *given: Any, arguments: str) -> None:
+    """ValueError unless a loss of the user's own takes arguments of these shapes, is traced by JAX, and gives one real number."""
+    try:
+        inspect.signature(loss).bind(*given)
+    except TypeError:
+        invalid("loss", loss, f"it must take the arguments {arguments}")
+    except ValueError:
+        pass  # a built-in without a signature: the trace will tell
+    try:
+        with jax.enable_x64(True):
+            found = jax.eval_shape(loss, *given)
+    except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError):
+        invalid("loss", loss, "it reads the values of its arguments: write it in jax.numpy, which is differentiated, not in NumPy")
+    shape = getattr(found, "shape", None)
+    real = shape == () and jnp.issubdtype(found.dtype, jnp.floating)
+    require(real, "loss", loss, f"it must return one real number, and returns {found}: take a sum or a mean")
 
 
 @functools.lru_cache(maxsize=16)

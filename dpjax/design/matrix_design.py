@@ -8,6 +8,7 @@ the row towards the uniform law: the trade between variance and bias that `desig
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,8 +17,10 @@ from jaxtyping import Array, Float
 
 from dpjax._errors import require
 from dpjax.design.certificate import PUBLIC_MODEL, Adjacency, Certificate, certify
+from dpjax.design.optimise import require_loss_of_trace
 from dpjax.design.stationary_law import StationaryLaw, stationary_moments
 from dpjax.simplex import MatrixMechanism, PseudocountMechanism, PublicRows
+from dpjax.simplex._shares import check_counts
 
 _ROUNDING = 1e-13
 
@@ -49,7 +52,8 @@ class MatrixDesign:
             value = np.array(getattr(self, name))
             value.setflags(write=False)
             object.__setattr__(self, name, value)
-        self.certify()
+        require_loss_of_trace(self.loss, self.trace)
+        self._certify_once()
 
     @property
     def k(self) -> Float[np.ndarray, " rows"]:
@@ -74,6 +78,19 @@ class MatrixDesign:
         require(fits, "mechanism", self.mechanism, "it is not the mechanism of these pseudo-counts and this adjacency")
         return certify(self.mechanism, self.epsilon, self.delta, (PUBLIC_MODEL,))
 
+    def _certify_once(self) -> None:
+        """`certify()`, unless the parameters are, byte for byte, those that passed it last."""
+        m = self.mechanism
+        arrays: tuple[Any, ...] = (self.n_records, self.support, self.minimum_count, self.pseudocount)
+        if isinstance(m, MatrixMechanism):
+            arrays += (m.k, m.withheld, m.rows.n_records, m.rows.support, m.rows.eta)
+        else:
+            arrays += (m.scale, m.pseudocount)
+        now = (self.adjacency, self.epsilon, self.delta, type(m), *(np.asarray(x).tobytes() for x in arrays))
+        if self.__dict__.get("_certified") != now:
+            self.certify()
+            object.__setattr__(self, "_certified", now)
+
     @property
     def certificate(self) -> Certificate:
         """`certify()`: computed each time, never stored."""
@@ -92,7 +109,11 @@ class MatrixDesign:
         return raised / raised.sum(axis=1, keepdims=True)
 
     def privatize(self, key: Array, counts: Float[np.ndarray, "rows n"] | np.ndarray) -> Float[Array, "rows n"]:
-        """One private matrix. For "row", counts must have the public totals, support and least counts: ValueError otherwise."""
+        """One private matrix. For "row", counts must have the public totals, support and least counts: ValueError otherwise.
+
+        A design whose parameters were changed by force since they were certified is certified again, and refused if it fails.
+        """
+        self._certify_once()
         if isinstance(self.mechanism, PseudocountMechanism):
             drawn = self.mechanism.privatize(key, np.asarray(counts), self.support)
             return jnp.where(jnp.asarray(self._constant)[:, None], jnp.asarray(self.support, drawn.dtype), drawn)
@@ -110,6 +131,7 @@ class MatrixDesign:
         return self.support.sum(axis=1) == 1
 
     def _check(self, counts: np.ndarray) -> None:
+        check_counts(counts)
         require(counts.shape == self.support.shape, "counts", counts.shape, f"their shape must be {self.support.shape}")
         outside = np.where(self.support, 0, counts).any(axis=1)
         require(not outside.any(), "counts", np.flatnonzero(outside).tolist(), "these rows have records outside the public support")

@@ -15,11 +15,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import warnings
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from scipy import sparse
 
 from dpjax._errors import invalid, require
 from dpjax.chains import MarkovChain
@@ -30,6 +32,8 @@ from dpjax.design.matrix_design import MatrixDesign, smoothed_rows
 from dpjax.design.optimise import Minimum, Objective, Progress, minimise
 from dpjax.design.stationary_law import stationary_moments
 from dpjax.simplex import MatrixMechanism, PseudocountMechanism
+from dpjax.simplex._rounding import float64
+from dpjax.trajectory.inputs import require_number
 
 Real = np.ndarray | float | int | list
 _SIZES = (-6.0, -1.0, 0.0, 1.0, 2.0)  # starts: log of the extra pseudo-count over the least cell
@@ -56,7 +60,7 @@ def design_matrix(
     delta: float,
     n_records: Real,
     support: np.ndarray,
-    public_model: np.ndarray,
+    public_model: Any,
     minimum_count: Real = 0,
     adjacency: Adjacency = "row",
     loss: Named | Loss = "tv",
@@ -70,13 +74,16 @@ def design_matrix(
     """The pseudo-counts and scales that minimise the expected stationary error on `public_model` among those that meet (epsilon, delta).
 
     public_model: (n, n), irreducible on the support: a transition matrix THAT IS PUBLIC (last year's published figures, a survey, a guess).
-    A DESIGN CHOSEN ON THE SENSITIVE COUNTS LEAKS THEM: its parameters depend on them, and the certificate does not cover that. n_records: row
+    A DESIGN CHOSEN ON THE SENSITIVE COUNTS LEAKS THEM: its parameters depend on them, and the certificate does not cover that; a UserWarning
+    is given where n_records times the model is whole in every cell, as shares of those counts are. n_records: row
     totals, public ("row"), or a public guess of them that guides the search alone ("any"). support: (n, n) booleans, public. minimum_count:
     a public lower bound on every supported cell of each row, 0 or more ("row" only). loss, weights: see `losses`; or a function (law, pi)
     -> scalar in jax.numpy. least_shape: rows are searched among those whose smallest Dirichlet parameter, s_i (m_i + alpha_i), is at least
     this; below 1 the first-order law promises more than it keeps, and a search would find just that; 0 lifts it. progress: called with
     lines of text. Deterministic given `seed`.
     """
+    for name, value in (("epsilon", epsilon), ("delta", delta)):
+        require_number(value, name)
     facts = _checked(n_records, support, minimum_count, public_model)
     require(adjacency in ("row", "any"), "adjacency", adjacency, 'it must be "row" or "any"')
     if adjacency == "any":
@@ -169,25 +176,67 @@ def _mechanism(
     return MatrixMechanism.calibrate(rows=rows, epsilon=epsilon, delta=delta)
 
 
-def _checked(n_records: Real, support: np.ndarray, minimum_count: Real, public_model: np.ndarray) -> _Facts:
+def _checked(n_records: Real, support: np.ndarray, minimum_count: Real, public_model: Any) -> _Facts:
     mask = np.asarray(support)
-    square = mask.ndim == 2 and mask.shape[0] == mask.shape[1] and mask.dtype == bool
-    require(square, "support", np.shape(support), "give a square matrix of booleans, one row a state")
+    require(mask.dtype == bool, "support", support, f"give booleans, not {mask.dtype}: for a table of counts, counts > 0")
+    require(mask.ndim == 2 and mask.shape[0] == mask.shape[1], "support.shape", mask.shape, "give a square matrix, one row a state")
     require(bool(mask.any(axis=1).all()), "support", support, "every row needs a category")
     n = mask.sum(axis=1)
     require(bool((n > 1).any()), "support", support, "every row has one category: there is nothing to privatise")
-    totals, least = (np.broadcast_to(np.asarray(x, dtype=np.float64), n.shape) for x in (n_records, minimum_count))
+    totals, least = _per_row(n_records, "n_records", len(n)), _per_row(minimum_count, "minimum_count", len(n))
     require(bool((np.isfinite(totals) & (totals >= 1)).all()), "n_records", n_records, "every row needs one record or more")
     require(bool((np.isfinite(least) & (least >= 0)).all()), "minimum_count", minimum_count, "counts are at least 0")
-    chain = MarkovChain.from_matrix(np.asarray(public_model))
+    chain = MarkovChain.from_matrix(_public_model(public_model, mask))
     P = np.asarray(chain.matrix)
-    require(P.shape == mask.shape, "public_model", P.shape, f"its shape must be that of the support, {mask.shape}")
     outside = np.flatnonzero(np.where(mask, 0.0, P).any(axis=1)).tolist()
     require(
         not outside, "public_model", outside, "these rows have transitions outside the support: leave them out, or declare them"
     )
     chain.require_irreducible()
+    _warn_of_counts(P, totals, mask)
     return _Facts(totals, mask, np.where(n == 1, 0.0, least), P, np.asarray(chain.stationary_distribution()))
+
+
+def _per_row(value: Real, name: str, rows: int) -> np.ndarray:
+    numbers = float64(value, name)
+    fits = numbers.shape in ((), (rows,))
+    require(fits, name, value, f"give one number, or one for each of the {rows} rows")
+    return np.broadcast_to(numbers, (rows,))
+
+
+def _public_model(public_model: Any, support: np.ndarray) -> np.ndarray:
+    """The model as an array of probabilities; a table of counts is refused, since it is most likely the sensitive one."""
+    dense = not (isinstance(public_model, MarkovChain) or sparse.issparse(public_model))
+    mend = "give the transition matrix itself, dense: chain.matrix of a chain, .toarray() of a sparse matrix"
+    require(dense, "public_model", public_model, mend)
+    P = float64(public_model, "public_model")
+    require(P.shape == support.shape, "public_model.shape", P.shape, f"it must be that of the support, {support.shape}")
+    counts = bool((np.isfinite(P) & (P >= 0)).all() and P.max() > 1 + 1e-5)
+    mend = (
+        "its rows do not sum to 1. Is this the sensitive table? A design may be chosen only on a transition matrix that is public,"
+        " such as the shares of an earlier, published table"
+    )
+    require(not counts, "public_model", public_model, mend)
+    good = bool((np.isfinite(P) & (P >= 0)).all() and (np.abs(P.sum(axis=1) - 1) <= 1e-5).all())
+    require(good, "public_model", public_model, "give a public transition matrix: entries at least 0, rows that sum to 1")
+    return P / P.sum(axis=1, keepdims=True)
+
+
+def _warn_of_counts(P: np.ndarray, n_records: np.ndarray, support: np.ndarray) -> None:
+    """Warn where n_records times the public model is whole in every cell: the fingerprint of shares of the sensitive counts.
+
+    Rows that are uniform on their support say nothing either way. A public model can have the fingerprint by chance, if it was rounded
+    and the totals are round: the warning asks, and does not refuse.
+    """
+    telling = (P.max(axis=1, where=support, initial=0) - P.min(axis=1, where=support, initial=1)) > 1e-9
+    records = n_records[:, None] * P
+    whole = np.abs(records - np.round(records)) <= 1e-9 + 4e-16 * n_records[:, None]
+    if telling.any() and whole[telling].all():
+        message = (
+            "n_records times public_model is a whole number in every cell, as it is where public_model was made from the sensitive counts:"
+            " a design chosen on them leaks them, and its guarantee does not hold. Is the model public?"
+        )
+        warnings.warn(message, stacklevel=4)
 
 
 def _require_neighbours(facts: _Facts) -> None:

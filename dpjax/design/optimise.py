@@ -1,9 +1,13 @@
 """Minimising a smooth function of a few hundred free parameters from several starts: Adam with a rate that falls to zero.
 
 Nothing here is convex and nothing needs to be: the best point seen from any start is returned, starts included, so the result is never
-worse than the best start; and the whole trace comes back, so that whether it settled can be seen. Losses are divided by the size of the
-first one, since Adam's steps should not depend on their unit. Deterministic. What an objective depends on is passed as `arguments`, traced:
-one function object and one set of shapes compile once.
+worse than the best start; and the whole trace comes back. Losses are divided by the size of the first one, since Adam's steps should not
+depend on their unit. Deterministic. What an objective depends on is passed as `arguments`, traced: one function object and one set of
+shapes compile once.
+
+Whether the best point is at rest is not read off the trace, whose rate falls to zero wherever it is: from the best point 25 further steps are
+taken at the first rate and 25 at a tenth of it, both fresh. Adam's first steps move every coordinate by the rate, downhill; at the small
+rate a slope whose entries add to more than some hundredths of the loss must therefore show, at the large one a far slope.
 """
 
 from __future__ import annotations
@@ -23,21 +27,27 @@ from dpjax._errors import require
 Progress = Callable[[str], None]
 Objective = Callable[[Float[Array, " parameters"], Any], Float[Array, ""]]
 _ROUND = 25  # steps between two looks from the host
+_RESTARTS = (1.0, 0.1)  # fresh rates, over the first one, at which the best point is tried for rest
+_REST = 1e-3  # how much of the loss a restart may gain
+
+
+def require_loss_of_trace(loss: float, trace: np.ndarray, argument: str = "loss") -> None:
+    """ValueError for a loss that no search with this trace can have ended at, nor begun from."""
+    met = trace[np.isfinite(trace)]
+    fits = met.size > 0 and met.min() - 0.01 * np.abs(met).max() <= loss <= met.max() + 0.01 * np.abs(met).max()
+    require(fits, argument, loss, "it is none of the losses in the trace of the search: a loss is measured, not set")
 
 
 class Minimum(NamedTuple):
-    """The best point, its loss, and the losses of every start at every step, (starts, steps)."""
+    """The best point, its loss, the losses of every start at every step, (starts, steps), and whether it is at rest.
+
+    settled: no fresh restart from the best point gained a thousandth of the loss; False for a search of fewer than 25 steps, unasked.
+    """
 
     point: Float[np.ndarray, " parameters"]
     loss: float
     trace: Float[np.ndarray, "starts steps"]
-
-    @property
-    def settled(self) -> bool:
-        """Whether the best start's loss moved by less than a thousandth over its last tenth of steps."""
-        best = self.trace[int(np.argmin(self.trace.min(axis=1)))]
-        late = best[-max(len(best) // 10, 2) :]
-        return bool(np.ptp(late) <= 1e-3 * abs(late[-1]))
+    settled: bool
 
 
 def minimise(
@@ -62,7 +72,15 @@ def minimise(
     trace = np.stack([run[2] for run in runs])
     best = int(np.argmin([run[1] for run in runs]))
     require(bool(np.isfinite(runs[best][1])), "loss", trace[:, 0].tolist(), "it is not finite at any start")
-    return Minimum(runs[best][0], runs[best][1], trace)
+    point, loss, _ = runs[best]
+    return Minimum(point, loss, trace, steps >= _ROUND and _at_rest(objective, arguments, point, loss, rate))
+
+
+def _at_rest(objective: Objective, arguments: Any, point: np.ndarray, loss: float, rate: float) -> bool:
+    """Whether no fresh restart from the point, at a large and at a small rate, gains a thousandth of the loss."""
+    with jax.enable_x64(True):
+        gains = [loss - _run(objective, arguments, point, _ROUND, factor * rate, "", None)[1] for factor in _RESTARTS]
+    return bool(max(gains) <= _REST * abs(loss))
 
 
 class _State(NamedTuple):
@@ -84,27 +102,30 @@ def _run(
 ) -> tuple[np.ndarray, float, np.ndarray]:
     """(best point, its loss, trace)."""
     x = jnp.asarray(start, dtype=np.float64)
-    state = _State(x, _adam(rate, steps).init(x), x, jnp.asarray(np.inf, dtype=np.float64), jnp.zeros((), dtype=np.float64))
+    pace = jnp.asarray((rate, steps), dtype=np.float64)
+    state = _State(x, _adam(pace).init(x), x, jnp.asarray(np.inf, dtype=np.float64), jnp.zeros((), dtype=np.float64))
     losses: list[np.ndarray] = []
     for done in range(0, steps, _ROUND):
         now = min(_ROUND, steps - done)
-        state, found = _advance(objective, steps, rate, arguments, state, jnp.asarray(now, dtype=np.int32))
+        state, found = _advance(objective, pace, arguments, state, jnp.asarray(now, dtype=np.int32))
         losses.append(np.asarray(found)[:now])
         if progress is not None:
             progress(f"{name}, step {done + now} of {steps}: loss {float(state.least):.6g}")
     return np.asarray(state.best), float(state.least), np.nan_to_num(np.concatenate(losses), nan=np.inf)
 
 
-def _adam(rate: float, steps: int) -> optax.GradientTransformation:
-    return optax.adam(optax.cosine_decay_schedule(rate, steps), eps=1e-12)
+def _adam(pace: Float[Array, 2]) -> optax.GradientTransformation:
+    """Adam at a rate that falls to zero as half a cosine; (first rate, steps) may be traced, so that all searches share a program."""
+    rate, steps = pace
+    return optax.adam(lambda count: rate * 0.5 * (1 + jnp.cos(jnp.pi * jnp.minimum(count / steps, 1))), eps=1e-12)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+@functools.partial(jax.jit, static_argnums=0)
 def _advance(
-    objective: Objective, steps: int, rate: float, arguments: Any, state: _State, n: Array
+    objective: Objective, pace: Float[Array, 2], arguments: Any, state: _State, n: Array
 ) -> tuple[_State, Float[Array, " round"]]:
     """n steps, at most a round; the losses met."""
-    optimiser = _adam(rate, steps)
+    optimiser = _adam(pace)
 
     def one(i: Array, carry: tuple[_State, Float[Array, " round"]]) -> tuple[_State, Float[Array, " round"]]:
         now, losses = carry

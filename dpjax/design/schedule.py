@@ -28,9 +28,12 @@ from jaxtyping import Array, Float, Int, Key
 from dpjax._errors import require
 from dpjax.chains import MarkovChain
 from dpjax.design.expected_errors import expected_errors, walk_of
-from dpjax.design.optimise import Objective, Progress, minimise
+from dpjax.design.losses import require_scalar
+from dpjax.design.optimise import Objective, Progress, minimise, require_loss_of_trace
+from dpjax.simplex._rounding import float64
 from dpjax.trajectory import TrajectoryMechanism, substitution_epsilon
-from dpjax.trajectory.inputs import trajectory_indices
+from dpjax.trajectory.graph import graph_of
+from dpjax.trajectory.inputs import require_number, state_index, trajectory_indices
 from dpjax.trajectory.joint import joint_start
 
 ErrorLoss = Callable[[Float[Array, " steps"]], Float[Array, ""]]
@@ -58,7 +61,9 @@ class EpsilonSchedule:
         values = np.array(self.epsilons, dtype=np.float64)
         values.setflags(write=False)
         object.__setattr__(self, "epsilons", values)
-        self.certify()
+        require_loss_of_trace(self.loss, self.trace)
+        require_loss_of_trace(self.constant_loss, self.trace, "constant_loss")
+        self._certify_once()
 
     def certify(self) -> float:
         """The joint epsilon, from the mechanisms themselves and rounded up; ValueError if it is above the total."""
@@ -66,6 +71,17 @@ class EpsilonSchedule:
         mend = f"the {self.changed_states} largest add to {found:.12g}: the schedule does not meet the total"
         require(found <= self.total, "total", self.total, mend)
         return found
+
+    def _certify_once(self) -> None:
+        """`certify()`, unless the parameters are those that passed it last; the mechanisms must be those of the epsilons."""
+        now = (self.total, self.changed_states, self.epsilons.tobytes(), *(float(m.scale) for m in self.mechanisms))
+        if self.__dict__.get("_certified") != now:
+            fits = [float(m.epsilon) for m in self.mechanisms] == self.epsilons.tolist()
+            require(
+                fits, "epsilons", self.epsilons, "they are not those of the mechanisms: the schedule was changed after it was made"
+            )
+            self.certify()
+            object.__setattr__(self, "_certified", now)
 
     def exact_epsilon(self) -> float:
         """The sum of the b largest exact single-substitution epsilons: at most `certify()`, a tighter bound on the joint epsilon."""
@@ -81,6 +97,7 @@ class EpsilonSchedule:
         self, key: Key[Array, ""], trajectory: Int[np.ndarray, " states"] | list[int], start: int | None = None
     ) -> Int[np.ndarray, " states"]:
         """A private trajectory of state indices for s_0..s_m, m at most n; arguments as in `TrajectoryMechanism.privatize`."""
+        self._certify_once()
         states = trajectory_indices(self.mechanisms[0].graph, trajectory)
         require(len(states) <= len(self.epsilons) + 1, "trajectory", len(states), f"give at most {len(self.epsilons) + 1} states")
         state, private = self.mechanisms[0].init(key, start)
@@ -92,14 +109,14 @@ class EpsilonSchedule:
 
 
 def epsilon_schedule(
-    chain: MarkovChain,
+    chain: MarkovChain | Any,
     *,
     total: float | int,
     n_steps: int,
     changed_states: int | None = None,
     weights: np.ndarray | list[float] | None = None,
     loss: ErrorLoss | None = None,
-    start: int | None = None,
+    start: int | Any = None,
     steps: int = 200,
     seed: int = 0,
     progress: Progress | None = None,
@@ -111,11 +128,11 @@ def epsilon_schedule(
     its own from the chain's initial law. The chain is public; nothing else is read. Never worse than the constant schedule.
     """
     b = n_steps if changed_states is None else changed_states
-    require(n_steps >= 1, "n_steps", n_steps, "give the number of transitions, 1 or more")
-    require(1 <= b <= n_steps, "changed_states", changed_states, f"between 1 and the {n_steps} transitions")
-    require(bool(0 < total < np.inf), "total", total, "give a positive, finite epsilon (nats)")
+    _check(chain, total, n_steps, b)
     chosen, given = _loss(weights, loss, n_steps)
     unit = TrajectoryMechanism.under_hamming(chain, epsilon=1.0)
+    if start is not None:
+        state_index(unit.graph, start, "start")
     walk, share = walk_of(unit, joint_start(unit.graph, start, None)), float(total) * (1 - 4 * _ROUNDING)
 
     arguments = walk, share, float(unit.scale), given
@@ -137,6 +154,17 @@ def epsilon_schedule(
         trace=found.trace,
         settled=alone or found.settled,
     )
+
+
+def _check(chain: Any, total: Any, n_steps: Any, b: Any) -> None:
+    require(isinstance(chain, MarkovChain), "chain", chain, "give a MarkovChain: MarkovChain.from_matrix(P) makes one of a matrix")
+    require_number(total, "total")
+    require(isinstance(n_steps, int | np.integer) and n_steps >= 1, "n_steps", n_steps, "give the number of transitions, 1 or more")
+    whole = isinstance(b, int | np.integer) and 1 <= b <= n_steps
+    require(whole, "changed_states", b, f"give a whole number between 1 and the {n_steps} transitions")
+    require(bool(0 < total < np.inf), "total", total, "give a positive, finite epsilon (nats)")
+    mend = "its distances are all 0 (every transition has probability 1), so a private state costs nothing anywhere: there is no budget to spread"
+    require(bool(graph_of(chain).all_distances().max() > 0), "chain", chain, mend)
 
 
 def largest_sum(values: list[float], b: int) -> float:
@@ -174,8 +202,9 @@ def _loss(
     """(function of errors and weights, weights)."""
     if loss is not None:
         require(weights is None, "weights", weights, "a loss of your own weighs by itself: give one of the two")
+        require_scalar(loss, np.zeros(n_steps), arguments="(errors,)")
         return _unweighted(loss), np.ones(n_steps)
-    given = np.full(n_steps, 1 / n_steps) if weights is None else np.asarray(weights, dtype=np.float64)
+    given = np.full(n_steps, 1 / n_steps) if weights is None else float64(weights, "weights")
     require(given.shape == (n_steps,), "weights", weights, f"give one weight for each of the {n_steps} transitions")
     require(bool((np.isfinite(given) & (given >= 0)).all() and given.any()), "weights", weights, "finite, at least 0, not all 0")
     return _weighted, given

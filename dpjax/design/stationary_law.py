@@ -16,14 +16,16 @@ Q_ij Q_il, its diagonal what makes rows sum to 0, so that no small number is a d
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from scipy import sparse
 
 from dpjax._errors import require
+from dpjax.chains import MarkovChain
 from dpjax.chains.structure import require_irreducible
 from dpjax.design.group_inverse import law_and_inverse
 
@@ -31,7 +33,7 @@ Numbers = Float[Array, "*shape"] | Float[np.ndarray, "*shape"]
 
 
 class StationaryLaw(NamedTuple):
-    """To first order, pi~ is normal with this covariance about stationary + bias; arrays of shapes (n,), (n,), (n, n)."""
+    """To first order, pi~ is normal with this covariance about stationary + bias; (*batch, n), (*batch, n), (*batch, n, n)."""
 
     stationary: Numbers  # of the mean matrix Q
     bias: Numbers  # E pi~ - stationary, to second order
@@ -44,12 +46,12 @@ class StationaryLaw(NamedTuple):
 
     @property
     def variance(self) -> Numbers:
-        """The diagonal of the covariance, (n,)."""
-        return self.covariance.diagonal()
+        """The diagonal of the covariance, (*batch, n)."""
+        return self.covariance.diagonal(axis1=-2, axis2=-1)
 
     @property
     def standard_error(self) -> Numbers:
-        """Standard deviations of the private stationary probabilities, (n,)."""
+        """Standard deviations of the private stationary probabilities, (*batch, n)."""
         return self.variance**0.5
 
 
@@ -72,18 +74,21 @@ def stationary_moments(Q: Float[Array, "n n"], k: Float[Array, " n"]) -> Station
     return StationaryLaw(pi, b @ A, 0.5 * (covariance + covariance.T))
 
 
-def stationary_law(P: Float[Array, "n n"] | np.ndarray, k: Float[Array, " n"] | np.ndarray | float) -> StationaryLaw:
+def stationary_law(P: Any, k: Float[Array, " n"] | np.ndarray | float) -> StationaryLaw:
     """The first-order law of the stationary distribution of a matrix whose rows are Dirichlet(k_i P_i), as NumPy float64.
 
-    P: (n, n), irreducible, the sensitive matrix (its smoothing, if it was smoothed), or, for a receiver, the private matrix itself. k:
-    one number or one a row, positive, +inf for a row that is no draw. ValueError for a reducible matrix, naming its classes.
+    P: (n, n), n >= 2, dense, irreducible, the sensitive matrix (its smoothing, if it was smoothed), or, for a receiver, the private
+    matrix itself. k: one number or one a row, positive, +inf for a row that is no draw. ValueError for a reducible matrix, naming its classes.
 
     >>> law = stationary_law(np.array([[0.9, 0.1], [0.3, 0.7]]), 1000.0)
     >>> law.stationary.round(3).tolist(), law.standard_error.round(4).tolist()
     ([0.75, 0.25], [0.02, 0.02])
     """
+    whole = isinstance(P, MarkovChain) or sparse.issparse(P)
+    require(not whole, "P", P, "give the transition matrix itself, dense: chain.matrix of a chain, .toarray() of a sparse matrix")
     matrix = np.asarray(P, dtype=np.float64)
     require(matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1], "P", np.shape(P), "give one square matrix, (n, n)")
+    require(len(matrix) >= 2, "P", P, "a chain needs at least two states")
     good = np.isfinite(matrix).all() and (matrix >= 0).all() and (np.abs(matrix.sum(axis=1) - 1) <= 1e-5).all()
     require(bool(good), "P", P, "give a transition matrix: entries at least 0, rows that sum to 1")
     concentration = np.asarray(k, dtype=np.float64)
@@ -96,7 +101,7 @@ def stationary_law(P: Float[Array, "n n"] | np.ndarray, k: Float[Array, " n"] | 
 
 
 def error_bars(
-    private: Float[Array, "n n"] | np.ndarray, k: Float[Array, " n"] | np.ndarray | float, level: float = 0.95
+    private: Any, k: Float[Array, " n"] | np.ndarray | float, level: float = 0.95
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """(low, high), (n,) each: bars for the stationary probabilities of E P~, from the release alone, each at `level` as k grows.
 

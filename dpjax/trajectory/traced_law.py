@@ -7,7 +7,7 @@ of up to a few hundred states. With W = -log P, G its closure (`dpjax.paths`), c
     P(max_t V_t > v) = sum over t of the mass that step t moves to {i : G(i, w_t) > v}, t = 0 included.
 
 Differentiable in P, epsilon, rho, prior_weight and the law of s'_0; the sensitive trajectory w and the edges (P > 0) are fixed, and a
-missing edge has derivative 0. The step laws are recomputed in the backward pass instead of stored.
+missing edge has derivative 0 (`traced_lengths`; P enters in no other way). The step laws are recomputed in the backward pass instead of stored.
 
 *P off the simplex.* Each entry of P is taken as a free number, so a gradient g is meant against changes whose rows sum to 0: its
 product with such a change, or `dpjax.chains.elasticities`. P moves the law through the distances and, with a prior, through W.
@@ -24,11 +24,15 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int
 
+from dpjax._errors import invalid, require
 from dpjax.paths import min_plus_closure, traced_lengths
 from dpjax.trajectory.kernel import SELECTIONS
+
+States = Int[Array, " steps"] | Int[np.ndarray, " steps"]
 
 
 class TracedLaw(NamedTuple):
@@ -67,21 +71,30 @@ def finite_lengths(step: Step) -> Float[Array, "n n"]:
     return jnp.where(step.lengths < jnp.inf, step.lengths, 0)
 
 
-@functools.partial(jax.jit, static_argnames="selection")
 def traced_law(
     P: Float[Array, "n n"],
-    trajectory: Int[Array, " steps"],
+    trajectory: States,
     start: Float[Array, " n"],
     epsilon: Any,
     rho: Any,
     prior_weight: Any = 0.0,
     selection: str = "permute-and-flip",
 ) -> TracedLaw:
-    """The exact law of a private trajectory under `TrajectoryMechanism`; pure, jitted, differentiable, unchecked.
+    """The exact law of a private trajectory under `TrajectoryMechanism`; pure, jitted, differentiable; values of P, start, ... unchecked.
 
-    P: (n, n), row-stochastic, irreducible. trajectory: s_0..s_n, state indices. start: the law of s'_0, (n,); a public state is its
-    indicator. epsilon >= 0 (nats), rho > 0 (nats), prior_weight >= 0. For float64, call it under `jax.enable_x64(True)`.
+    P: (n, n), row-stochastic, irreducible. trajectory: s_0..s_n, n >= 1, state indices: ValueError for one state alone, which has no
+    transition to take an entropy of, and for an index outside; a traced trajectory is not looked at, and JAX clamps what is outside.
+    start: the law of s'_0, (n,); a public state is its indicator.
+    epsilon >= 0 (nats), rho > 0 (nats), prior_weight >= 0. For float64, call it under `jax.enable_x64(True)`.
     """
+    _check(P, trajectory, least=2)
+    return _law(P, jnp.asarray(trajectory), start, epsilon, rho, prior_weight, selection)
+
+
+@functools.partial(jax.jit, static_argnames="selection")
+def _law(
+    P: Float[Array, "n n"], trajectory: Int[Array, " steps"], start: Any, epsilon: Any, rho: Any, prior_weight: Any, selection: str
+) -> TracedLaw:
     step = step_of(P, epsilon, rho, prior_weight)
 
     @jax.checkpoint
@@ -94,10 +107,9 @@ def traced_law(
     return TracedLaw(marginals, jnp.sum(marginals * step.distances[:, trajectory].T, axis=1), lengths.mean())
 
 
-@functools.partial(jax.jit, static_argnames="selection")
 def traced_exceedance(
     P: Float[Array, "n n"],
-    trajectory: Int[Array, " steps"],
+    trajectory: States,
     start: Float[Array, " n"],
     v: Any,
     epsilon: Any,
@@ -105,7 +117,33 @@ def traced_exceedance(
     prior_weight: Any = 0.0,
     selection: str = "permute-and-flip",
 ) -> Float[Array, ""]:
-    """P(max_t V_t > v), strictly, t = 0 included, for one threshold v (nats); the rest as for `traced_law`."""
+    """P(max_t V_t > v), strictly, t = 0 included, for one threshold v (nats); the rest as for `traced_law`, but one state will do."""
+    _check(P, trajectory, least=1)
+    return _exceedance(P, jnp.asarray(trajectory), start, v, epsilon, rho, prior_weight, selection)
+
+
+def _check(P: Any, trajectory: Any, least: int) -> None:
+    """The length always, the indices where they have values."""
+    n, steps = P.shape[-1], np.shape(trajectory)[-1]
+    require(steps >= least, "trajectory", trajectory, f"give {least} state{'s' * (least > 1)} or more")
+    if not isinstance(trajectory, jax.core.Tracer):
+        states = np.asarray(trajectory)
+        outside = np.flatnonzero((states < 0) | (states >= n))
+        if len(outside):
+            invalid(f"trajectory[{outside[0]}]", int(states[outside[0]]), f"give the index of a state, 0 to {n - 1}")
+
+
+@functools.partial(jax.jit, static_argnames="selection")
+def _exceedance(
+    P: Float[Array, "n n"],
+    trajectory: Int[Array, " steps"],
+    start: Any,
+    v: Any,
+    epsilon: Any,
+    rho: Any,
+    prior_weight: Any,
+    selection: str,
+) -> Float[Array, ""]:
     step = step_of(P, epsilon, rho, prior_weight)
     over = lax.stop_gradient(jnp.asarray(v, P.dtype) < step.distances[:, trajectory].T)
 

@@ -48,8 +48,10 @@ def traced_stationary(
 ) -> TracedStationary:
     """The long run of `TrajectoryMechanism` on a random sensitive trajectory; pure, jitted, differentiable, unchecked.
 
-    P: (n, n), row-stochastic, irreducible and aperiodic. Arguments and the meaning of a gradient in P as for `traced_law`. Memory:
-    a few arrays of n^3. NaN where the joint chain has no one stationary law.
+    P: (n, n), row-stochastic, irreducible and aperiodic. Arguments as for `traced_law`, and a gradient in P too, but for missing edges:
+    the sensitive state moves by P itself, so the derivative at P_ij = 0 is that of letting it move there, which the private state still
+    cannot, and not 0. `dpjax.chains.elasticities` are 0 there. Memory: a few arrays of n^3. NaN where the joint chain has no one
+    stationary law, and where it is too slow: in float64 for two states with second eigenvalue 1 - 1e-4, not with 1 - 2e-4.
     """
     step = step_of(P, epsilon, rho, prior_weight)
     K = jax.vmap(lambda s: step_law(step, s, selection))(jnp.arange(P.shape[0], dtype=jnp.int32))
