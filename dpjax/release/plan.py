@@ -22,6 +22,7 @@ from dpjax.release.forms import Form
 from dpjax.release.model import PrivateModel, draw_model, resolution, supported_totals
 from dpjax.release.paper_form import PaperForm
 from dpjax.release.price import price
+from dpjax.release.rationals import float_down
 from dpjax.release.records import Records, checked_pairs
 from dpjax.release.selection import ThresholdedSelection
 from dpjax.release.statement import build
@@ -190,12 +191,6 @@ def _draws(form: Form, n: int, cells: int, row_records: float) -> int:
 
 def _cut(epsilon: float, delta: float, share: float) -> tuple[tuple[float, float], tuple[float, float]]:
     """(epsilon, delta) of the selection and of the model, together at most the whole."""
-    first = tuple(_down(Fraction(x) * Fraction(share)) for x in (epsilon, delta))
-    rest = tuple(_down(Fraction(x) - Fraction(y)) for x, y in zip((epsilon, delta), first, strict=True))
+    first = tuple(float_down(Fraction(x) * Fraction(share)) for x in (epsilon, delta))
+    rest = tuple(float_down(Fraction(x) - Fraction(y)) for x, y in zip((epsilon, delta), first, strict=True))
     return (first[0], first[1]), (rest[0], rest[1])
-
-
-def _down(exact: Fraction) -> float:
-    """The largest float that is at most a rational."""
-    value = float(exact)
-    return value if Fraction(value) <= exact else math.nextafter(value, -math.inf)

@@ -19,7 +19,8 @@ import scipy
 
 import dpjax
 from dpjax._errors import invalid, require
-from dpjax.release.trajectory import TrajectoryRelease, exact_positive
+from dpjax.release.rationals import exact_positive
+from dpjax.release.trajectory import TrajectoryRelease
 
 _MARGIN = 1 + 1e-9  # over the round-off of a computed loss
 _DIGITS = 5
