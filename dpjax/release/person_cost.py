@@ -18,6 +18,7 @@ from dpjax.simplex.pseudocount import Adjacency, PseudocountMechanism
 
 SPREADS = "the worst spreading of a person's records over cells, computed from above"
 GROUP = "group privacy over single records"
+_QUICK, _FINE = 8, 16  # steps of the grid
 STEPS = "group privacy over groups of records, the worst spreading of each computed from above"
 
 
@@ -28,6 +29,7 @@ class Cost(NamedTuple):
     accountant: str
 
 
+@functools.lru_cache(maxsize=256)
 def person_cost(
     epsilon: float, scale: float, pseudocount: float, bound: PersonBound, adjacency: Adjacency = "replace", *, quick: bool = False
 ) -> Cost:
@@ -43,7 +45,12 @@ def person_cost(
         size = math.ceil(m / fewest)
         spreads = _extremes(size, bound.in_a_cell) if quick else partitions(size, min(size, bound.in_a_cell))
         step = functools.partial(
-            spread_delta, scale=scale, pseudocount=pseudocount, spreads=spreads, one_sided=adjacency == "add-remove"
+            spread_delta,
+            scale=scale,
+            pseudocount=pseudocount,
+            spreads=spreads,
+            one_sided=adjacency == "add-remove",
+            steps=_QUICK if quick else _FINE,
         )
         costs.append(Cost(_grouped(epsilon, fewest, step), SPREADS if fewest == 1 else STEPS))
     return min(costs, key=lambda cost: cost.delta)

@@ -78,9 +78,7 @@ def _sampler(bound: PersonBound) -> PersonSampler:
 class Reader:
     """Adds transitions given as texts to `Records`, or stops with the line."""
 
-    def __init__(
-        self, path: pathlib.Path, labels: tuple[str, ...], outside: Outside, persons: PersonColumn | None = None
-    ) -> None:
+    def __init__(self, path: pathlib.Path, labels: tuple[str, ...], outside: Outside, persons: PersonColumn | None = None) -> None:
         self.path = path
         self.place = {label: i for i, label in enumerate(labels)}
         self.outside = outside

@@ -10,8 +10,8 @@ worst in every touched cell at once. What is left is a product over the touched 
 Fewer than m records are a marginal of m: append cells of one record. So delta(eps) is at most the largest over pairs of partitions of m into
 parts of at most r, both orders, which covers both directions. Adding or removing a person: one of the two partitions is empty.
 
-*Computed from above.* delta = E_P (1 - e^eps prod_i Y_i)^+, Y_i = dQ/dP of cell i, independent; it is convex and falls in each Y_i >= 0. On a grid of
-losses of width w the mass of a cell between two points is split among the two so that E Y stays (a mean-preserving spread: delta rises), the
+*Computed from above.* delta = E_P (1 - e^eps prod_i Y_i)^+, Y_i = dQ/dP of cell i, independent; it is convex and falls in each Y_i >= 0. On a grid
+of losses of width w the mass of a cell between two points is split among the two so that E Y stays (a mean-preserving spread: delta rises), the
 split shifted to the larger loss by more than its round-off; losses below the grid move up to its end, those above it count as infinite. The
 laws of sums come from Fourier transforms, whose round-off, at most sqrt(N) log2(N) times the machine's a cell, is added.
 """
@@ -27,7 +27,6 @@ import numpy as np
 from scipy import fft, signal, special
 
 LARGEST = 10  # records whose spreadings are gone through
-_STEPS = 16  # grid points in a standard deviation of one record's loss, and in epsilon
 _TAIL = 1e-13  # mass of one cell beyond the grid, where the grid's length allows
 _LONGEST = 2**15  # grid points on one side
 _LOW = -60.0  # log x under which P(X < x) = x^shape / Gamma(shape + 1), to 1e-26
@@ -58,12 +57,15 @@ def partitions(total: int, largest: int) -> tuple[Partition, ...]:
 
 
 def spread_delta(
-    epsilon: float, scale: float, pseudocount: float, spreads: Sequence[Partition], *, one_sided: bool = False
+    epsilon: float, scale: float, pseudocount: float, spreads: Sequence[Partition], *, one_sided: bool = False, steps: int = 16
 ) -> float:
-    """An upper bound of the largest delta(epsilon) over pairs of these partitions; one_sided: over single ones, in both directions."""
+    """An upper bound of the largest delta(epsilon) over pairs of these partitions; one_sided: over single ones, in both directions.
+
+    steps: grid points in a standard deviation of one record's loss, and in epsilon; more are tighter.
+    """
     a = scale * pseudocount
     largest = max(max(p) for p in spreads)
-    width, reach = _grid(epsilon, a, scale, largest)
+    width, reach = _grid(epsilon, a, scale, largest, steps)
     longest = max(len(p) for p in spreads)
     length = fft.next_fast_len(longest * 2 * reach + 1, real=True)
     cells = {part: _cell(a, scale * part, width, reach, length) for part in {part for p in spreads for part in p}}
@@ -73,8 +75,11 @@ def spread_delta(
     gained_finite = np.array([math.prod(1 - cells[part].gained_beyond for part in p) for p in spreads])
     at = round(epsilon / width)
     if one_sided:
-        zero = longest * reach
-        found = [_curve(law, width)[:, zero + at] + 1 - mass for law, mass in ((lost, lost_finite), (gained, gained_finite))]
+        at += longest * reach
+        found = [
+            _curve(law, width)[:, at : at + 1].sum(axis=1) + 1 - mass
+            for law, mass in ((lost, lost_finite), (gained, gained_finite))
+        ]
         worst = float(np.max(found))
     else:
         curve = _curve(gained, width)  # at losses -longest K, ..., longest K
@@ -84,10 +89,10 @@ def spread_delta(
     return min(1.0, worst * (1 + 1e-9) + cells_in_all * math.sqrt(length) * math.log2(length) * 4 * np.finfo(float).eps)
 
 
-def _grid(epsilon: float, a: float, scale: float, largest: int) -> tuple[float, int]:
+def _grid(epsilon: float, a: float, scale: float, largest: int, fineness: int) -> tuple[float, int]:
     """The width of a step, a whole share of epsilon, and how many steps lie on each side of 0."""
     deviation = scale * math.sqrt(float(special.polygamma(1, a)))
-    steps = math.ceil(epsilon * _STEPS / min(deviation, epsilon))
+    steps = math.ceil(epsilon * fineness / min(deviation, epsilon))
     h = scale * largest
     shift = float(special.gammaln(a) - special.gammaln(a + h))
     low = min(math.log(max(float(special.gammaincinv(a, _TAIL)), 1e-300)), (math.log(_TAIL) + float(special.gammaln(a + 1))) / a)
