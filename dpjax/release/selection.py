@@ -49,7 +49,7 @@ class ThresholdedSelection:
         scale = distance[1] / epsilon
         while _cost(scale, CAP, distance)[0] > epsilon:
             scale = math.nextafter(scale * (1 + 1e-12), math.inf)
-        low, high = 1, 2
+        low, high = distance[2], 2 * distance[2]  # OpenDP takes no threshold below linf
         while _cost(scale, high, distance)[1] > delta:
             low, high = high, 2 * high
         while high - low > 1:

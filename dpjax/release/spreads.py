@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -29,6 +30,7 @@ from scipy import fft, signal, special
 LARGEST = 10  # records whose spreadings are gone through
 _TAIL = 1e-13  # mass of one cell beyond the grid, where the grid's length allows
 _LONGEST = 2**15  # grid points on one side
+_LARGEST_SHAPE = 1e5  # up to which SciPy's incomplete Gamma functions keep _SPLIT beyond 4.5 standard deviations
 _LOW = -60.0  # log x under which P(X < x) = x^shape / Gamma(shape + 1), to 1e-26
 _SPLIT = 1e-8  # more than the relative round-off of a cell's mass
 
@@ -61,10 +63,12 @@ def spread_delta(
 ) -> float:
     """An upper bound of the largest delta(epsilon) over pairs of these partitions; one_sided: over single ones, in both directions.
 
-    steps: grid points in a standard deviation of one record's loss, and in epsilon; more are tighter.
+    steps: grid points in a standard deviation of one record's loss, and in epsilon; more are tighter. 1 where the shapes are beyond 1e5.
     """
     a = scale * pseudocount
     largest = max(max(p) for p in spreads)
+    if a + scale * largest > _LARGEST_SHAPE:
+        return 1.0
     width, reach = _grid(epsilon, a, scale, largest, steps)
     longest = max(len(p) for p in spreads)
     length = fft.next_fast_len(longest * 2 * reach + 1, real=True)
@@ -86,7 +90,7 @@ def spread_delta(
         shifted = np.pad(curve, ((0, 0), (0, at)))[:, at:]  # delta of the gained cells at epsilon + loss
         worst = float(np.max(lost @ shifted[:, ::-1].T + 1 - np.outer(lost_finite, gained_finite)))
     cells_in_all = longest * (1 if one_sided else 2)
-    return min(1.0, worst * (1 + 1e-9) + cells_in_all * math.sqrt(length) * math.log2(length) * 4 * np.finfo(float).eps)
+    return min(1.0, worst * (1 + 1e-9) + cells_in_all * math.sqrt(length) * math.log2(length) * 4 * sys.float_info.epsilon)
 
 
 def _grid(epsilon: float, a: float, scale: float, largest: int, fineness: int) -> tuple[float, int]:
