@@ -134,14 +134,14 @@ def ratio(form, first, second, drawn):
 @pytest.mark.parametrize("pair", [([[3, 0], [0, 2]], [[2, 1], [0, 2]]), ([[0, 1], [0, 0]], [[0, 0], [1, 0]])])
 @pytest.mark.parametrize("name", NOISES)
 def test_the_whole_way_is_audited_and_a_quarter_of_the_noise_is_caught(name, pair):
-    """1,500 releases, confidence 0.9999."""
+    """600 releases, confidence 0.9999."""
     plan = Plan.make(("a", "b"), epsilon=1.0, delta=0.0 if name == "discrete-laplace" else 0.05, form=name)
     quiet = object.__new__(NoiseForm)
     quiet.__dict__.update({**plan.form.__dict__, "parameter": plan.form.parameter / (4 if name == "discrete-laplace" else 16)})
     found = []
     for form in (plan.form, quiet):
         one = dataclasses.replace(plan, form=form)
-        p, q = (ratio(form, *pair, released(one, matrix, 1500)) for matrix in pair)
+        p, q = (ratio(form, *pair, released(one, matrix, 600)) for matrix in pair)
         found.append(lower_bound(p, q, delta=plan.delta, confidence=1 - 1e-4).lower_bound)
     assert found[0] <= 1.0 < found[1]
 
