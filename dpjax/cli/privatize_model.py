@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import pathlib
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from dpjax.cli.errors import DONE
+from dpjax.cli.account import Account, one_of, open_account
+from dpjax.cli.errors import DONE, FAILED
 
 if TYPE_CHECKING:
-    from dpjax.release import Charge, Plan
+    from dpjax.release import Plan, Records
 
 
 def privatize_model(
@@ -28,7 +29,7 @@ def privatize_model(
         ),
     ] = None,
     epsilon: Annotated[float, typer.Option(help="What the release may spend, nats.", show_default=False)] = ...,  # type: ignore[assignment]
-    delta: Annotated[float, typer.Option(help="What the release may spend.", show_default=False)] = ...,  # type: ignore[assignment]
+    delta: Annotated[float, typer.Option(help="What the release may spend; discrete Laplace noise spends none.")] = 0.0,
     labels: Annotated[
         pathlib.Path,
         typer.Option(
@@ -43,6 +44,19 @@ def privatize_model(
     ] = "all",
     support_share: Annotated[float, typer.Option(help="--support private: its share of the budget.")] = 0.3,
     adjacency: Annotated[str, typer.Option(help='One record is "replace"d by any other, or "add-remove".')] = "replace",
+    mechanism: Annotated[
+        str,
+        typer.Option(
+            help='"pseudocount": Dirichlet rows; "discrete-laplace", "discrete-gaussian": noisy counts. The price compares them.'
+        ),
+    ] = "pseudocount",
+    person_column: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Protect persons: the column that names the person of each record (pairs).")
+    ] = None,
+    records_per_person: Annotated[
+        int | None, typer.Option(metavar="M", help="--person-column: of each person at most so many records are kept, at random.")
+    ] = None,
+    per_row: Annotated[int | None, typer.Option(metavar="R", help="--person-column: and at most so many in a row.")] = None,
     form: Annotated[str, typer.Option(help='"theorem7", or "paper": row totals public, every share at least --eta.')] = "theorem7",
     eta: Annotated[float | None, typer.Option(help="--form paper: the floor that is assumed.")] = None,
     row_records: Annotated[float, typer.Option(help="Planning: records of a typical row, a public guess.")] = 1000.0,
@@ -67,20 +81,24 @@ def privatize_model(
     from dpjax._errors import require
     from dpjax.release.output import check_absent
 
+    both = (person_column is None) == (records_per_person is None)
+    require(both, "--person-column, --records-per-person", records_per_person, "give both or neither")
     names = release.read_public_labels(labels)
     plan = release.Plan.make(
         names,
         epsilon=epsilon,
         delta=delta,
-        adjacency=_one_of("--adjacency", adjacency, ("replace", "add-remove")),
+        adjacency=one_of("--adjacency", adjacency, ("replace", "add-remove")),
         support=support if support in ("all", "private") else release.read_public_support(pathlib.Path(support), names),
         share=support_share,
-        form=_one_of("--form", form, ("theorem7", "paper")),
+        form=_form(mechanism, form),
         eta=eta,
         pseudocount=pseudocount,
         row_records=row_records,
         row_cells=row_cells,
         draws=resolution,
+        records_per_person=records_per_person,
+        per_row=per_row,
     )
     print("\n".join(plan.price()), file=sys.stdout if price else sys.stderr, flush=True)
     if price:
@@ -91,64 +109,70 @@ def privatize_model(
     check_absent(out, "--out")
     if private_report is not None:
         check_absent(private_report, "--private-report")
-    _release(plan, counts, out, (layout, outside), _ledger(plan, ledger, data_set, budget_epsilon, budget_delta), private_report)
-    return DONE
+    reading = _Reading(counts, layout, outside, person_column)
+    what = f"privatize-model, {plan.form.name}, {len(plan.labels)} states"
+    amount = release.Charge(plan.epsilon, plan.delta, what)
+    account = open_account(ledger, data_set, plan.form.neighbours, amount, (budget_epsilon, budget_delta))
+    return _release(plan, reading, out, account, private_report)
 
 
-def _release(
-    plan: Plan,
-    counts: pathlib.Path,
-    out: pathlib.Path,
-    reading: tuple[str, str],
-    account: tuple[pathlib.Path, str, Charge] | None,
-    report: pathlib.Path | None,
-) -> None:
+class _Reading(NamedTuple):
+    """Where the records are and how they are read."""
+
+    path: pathlib.Path
+    layout: str
+    outside: str
+    person_column: str | None
+
+    def records(self, plan: Plan) -> Records:
+        """The records; SECRET."""
+        from dpjax.release import PersonColumn, read_records
+
+        persons = None
+        if self.person_column is not None and plan.form.persons is not None:
+            persons = PersonColumn(self.person_column, plan.form.persons)
+        return read_records(
+            self.path,
+            plan.labels,
+            layout=one_of("--layout", self.layout, ("auto", "matrix", "triples", "pairs", "parquet")),
+            outside=one_of("--outside", self.outside, ("stop", "drop")),
+            persons=persons,
+        )
+
+
+def _release(plan: Plan, reading: _Reading, out: pathlib.Path, account: Account | None, report: pathlib.Path | None) -> int:
     """Read, charge, draw, write, in this order; what can be refused without reading is refused first."""
     from dpjax import release
 
     if account is not None:
-        path, data_set, amount = account
-        release.check_affordable(path, data_set, plan.form.adjacency, amount)
-    records = release.read_records(
-        counts,
-        plan.labels,
-        layout=_one_of("--layout", reading[0], ("auto", "matrix", "triples", "pairs", "parquet")),
-        outside=_one_of("--outside", reading[1], ("stop", "drop")),
-    )
+        account.check()
+    records = reading.records(plan)
     if account is not None:
-        left = release.charge(path, data_set, plan.form.adjacency, amount)
-        print(f"charged to {path}; left: epsilon {left[0]:.6g}, delta {left[1]:.6g}", file=sys.stderr)
+        account.charge()
     model = plan.draw(records)
-    release.write_release(model, plan.statement(), out)
-    if report is not None:
-        release.write_private(report, release.private_report(records, model))
-        print(f"{report}: PRIVATE, for the data holder alone", file=sys.stderr)
+    try:
+        release.write_release(model, plan.statement(), out)
+        if report is not None:
+            release.write_private(report, release.private_report(records, model))
+            print(f"{report}: PRIVATE, for the data holder alone", file=sys.stderr)
+    except OSError as error:
+        why = error.strerror or "the disk refused"
+        print(
+            f"dpjax: error: {why}. The release was drawn, and charged where there is a ledger: running again spends again",
+            file=sys.stderr,
+        )
+        return FAILED
     print(out)
+    return DONE
 
 
-def _ledger(
-    plan: Plan, path: pathlib.Path | None, data_set: str | None, budget_epsilon: float | None, budget_delta: float | None
-) -> tuple[pathlib.Path, str, Charge] | None:
-    """The ledger, made if a budget is given, with what this release will be charged."""
-    from dpjax import release
+def _form(mechanism: str, form: str) -> Any:
+    """The form by its name in the library."""
     from dpjax._errors import require
 
-    if path is None:
-        given = (data_set, budget_epsilon, budget_delta) != (None, None, None)
-        require(not given, "--ledger", None, "a data set's name and budget belong to a ledger: give its file")
-        return None
-    require(data_set is not None, "--data-set", None, "name the data set that the ledger is of")
-    assert data_set is not None
-    if budget_epsilon is not None or budget_delta is not None:
-        require(budget_epsilon is not None and budget_delta is not None, "--budget-epsilon, --budget-delta", None, "give both")
-        budget = release.Budget(data_set, plan.form.adjacency, float(budget_epsilon or 0), float(budget_delta or 0))
-        release.open_ledger(path, budget)
-    what = f"privatize-model, {plan.form.name}, {len(plan.labels)} states"
-    return path, data_set, release.Charge(plan.epsilon, plan.delta, what)
-
-
-def _one_of(option: str, value: str, choices: tuple[str, ...]) -> Any:
-    from dpjax._errors import require
-
-    require(value in choices, option, value, f"choose among {', '.join(choices)}")
-    return value
+    one_of("--mechanism", mechanism, ("pseudocount", "discrete-laplace", "discrete-gaussian"))
+    one_of("--form", form, ("theorem7", "paper"))
+    if mechanism == "pseudocount":
+        return form
+    require(form == "theorem7", "--form", form, "the paper's form is one of --mechanism pseudocount")
+    return mechanism

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpjax.cli.account import Account, open_account
 from dpjax.cli.errors import DONE, FAILED
 from dpjax.cli.public_chain import FORMS, read_public_chain
 
 if TYPE_CHECKING:
-    from dpjax.release import ChainBudget, TrajectoryRelease
+    from dpjax.release import ChainBudget, TrajectoryRelease, TrajectoryStatement
 
 
 def privatize_trajectory(
@@ -61,6 +62,12 @@ def privatize_trajectory(
     chain_statement: Annotated[
         pathlib.Path | None, typer.Option(metavar="JSON", help="The statement of that release, instead of --chain-epsilon.")
     ] = None,
+    ledger: Annotated[
+        pathlib.Path | None, typer.Option(metavar="FILE", help="The ledger of these trajectories; it must allow the release.")
+    ] = None,
+    data_set: Annotated[str | None, typer.Option(metavar="NAME", help="The ledger's name of the trajectories.")] = None,
+    budget_epsilon: Annotated[float | None, typer.Option(help="Make the ledger with this budget.")] = None,
+    budget_delta: Annotated[float | None, typer.Option(help="Make the ledger with this budget.")] = None,
 ) -> int:
     """Make a stream of states private, online: a private state a line, each written before the next sensitive one is read.
 
@@ -73,15 +80,40 @@ def privatize_trajectory(
     release = TrajectoryRelease(chain=read_public_chain(chain, source), epsilon=epsilon, rho=rho, log_base=log_base)
     first = None if start is None else _start(release, start)
     said = trajectory_statement(release, start=start, identifiers=id_column, chain_budget=budget)
+    account = _account(release, said, (ledger, data_set, budget_epsilon, budget_delta), budget)
     print(said, file=sys.stderr, flush=True)
     if statement is not None:
         _whole_file(statement, lambda path: path.write_text(said.json(), encoding="utf-8"))
     options: dict[str, Any] = {"start": first, "identifiers": id_column}
     with _opened(stream) as lines:
+        if account is not None:
+            account.charge()
         if out is None:
             return _to_stdout(release, lines, options)
         _whole_file(out, lambda path: _to_file(release, lines, path, options))
     return DONE
+
+
+def _account(
+    release: TrajectoryRelease,
+    said: TrajectoryStatement,
+    options: tuple[pathlib.Path | None, str | None, float | None, float | None],
+    budget: ChainBudget | None,
+) -> Account | None:
+    """The ledger, checked; a chain that is itself a private release is charged with the first of its streams, once."""
+    from dpjax.release import Charge
+    from dpjax.release.trajectory_statement import neighbours
+
+    path, data_set, *amounts = options
+    once = None
+    if budget is not None:
+        what = f"the chain {said.fields['chain']['sha256_of_lengths'][:16]}, released at ({budget.epsilon:g}, {budget.delta:g})"
+        once = Charge(budget.epsilon, budget.delta, what)
+    amount = Charge(said.fields["epsilon"], 0.0, f"privatize-trajectory, {release.chain.n_states} states")
+    account = open_account(path, data_set, neighbours(release), amount, (amounts[0], amounts[1]), once)
+    if account is not None:
+        account.check()
+    return account
 
 
 def _to_stdout(release: TrajectoryRelease, lines: io.BufferedIOBase, options: dict[str, Any]) -> int:

@@ -1,13 +1,15 @@
 """release: publishing real data. Exact arithmetic, the operating system's entropy, a privacy statement.
 
 entropy, urn           uniform whole numbers; draws from a Dirichlet row by a Polya urn, exactly
-forms                  what a form of the mechanism is: `theorem7` (the default), `paper_form` (by explicit choice)
+forms                  what a form of the mechanism is: `theorem7` (the default), `noise_form` (noisy counts), `paper_form` (by explicit choice)
+persons, person_bound  a bounded sample of each person's records; spreads, person_cost: what a person then costs
 reference, price       what a release will cost, before the data are read
 public_files, records  the public lists, and the records, read without quoting them
 selection              a private support through OpenDP
 model, plan            the private model; a release from beginning to end
 statement, output      the privacy statement; the files, all or none
-error_bars             what a receiver can say, from the release alone
+error_bars, noise_bars what a receiver can say, from the release alone
+unit                   who is protected, in words
 ledger                 a budget for one data set
 private_report         what the holder alone may see
 exact_coins            coins of bias exp(-x), discrete Laplace and Gaussian noise, exactly
@@ -26,12 +28,16 @@ from dpjax.release.failures import RecordError
 from dpjax.release.ledger import Budget, Charge, charge, check_affordable, open_ledger
 from dpjax.release.lengths import WholeDistances
 from dpjax.release.model import PrivateModel
+from dpjax.release.noise_form import NoiseForm
 from dpjax.release.output import read_release, write_private, write_release
 from dpjax.release.paper_form import PaperForm
+from dpjax.release.person_bound import PersonBound
+from dpjax.release.person_cost import person_cost
+from dpjax.release.persons import PersonSampler
 from dpjax.release.plan import Plan
 from dpjax.release.private_report import private_report
 from dpjax.release.public_files import read_public_labels, read_public_support
-from dpjax.release.records import Records, read_records
+from dpjax.release.records import PersonColumn, Records, read_records
 from dpjax.release.selection import ThresholdedSelection
 from dpjax.release.stream import StreamError, private_lines
 from dpjax.release.theorem7 import Theorem7Form
@@ -43,8 +49,12 @@ __all__ = [
     "Budget",
     "ChainBudget",
     "Charge",
+    "NoiseForm",
     "NoisyCounts",
     "PaperForm",
+    "PersonBound",
+    "PersonColumn",
+    "PersonSampler",
     "Plan",
     "PrivateModel",
     "RecordError",
@@ -63,6 +73,7 @@ __all__ = [
     "error_bars",
     "open_ledger",
     "permute_and_flip",
+    "person_cost",
     "polya_urn",
     "private_lines",
     "private_report",

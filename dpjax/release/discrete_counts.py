@@ -16,8 +16,9 @@ from jaxtyping import Int
 from dpjax._errors import require
 from dpjax.baselines.discrete_gaussian import calibrated_variance
 from dpjax.baselines.discrete_laplace import SENSITIVITY
-from dpjax.release.exact_coins import SYSTEM, Below, discrete_gaussian, discrete_laplace
-from dpjax.release.trajectory import exact_positive
+from dpjax.release.entropy import SYSTEM, Below
+from dpjax.release.exact_coins import discrete_gaussian, discrete_laplace
+from dpjax.release.rationals import exact_positive, float_down
 
 _LARGEST = 2**62  # a count; noise of the scales allowed cannot carry it past int64
 
@@ -50,7 +51,7 @@ def release_counts_gaussian(
     """
     exact, share, values = exact_positive("epsilon", epsilon), exact_positive("delta", delta), _whole(counts)
     require(share < 1, "delta", delta, "give a number strictly between 0 and 1")
-    variance = calibrated_variance(_float_down(exact), _float_down(share), _adjacency(adjacency))
+    variance = calibrated_variance(float_down(exact), float_down(share), _adjacency(adjacency))
     noisy = [count + discrete_gaussian(variance, below) for count in values.ravel().tolist()]
     stated = np.array(noisy, np.int64).reshape(values.shape)
     return NoisyCounts(stated, "discrete Gaussian", exact, float(share), adjacency, variance)
@@ -67,8 +68,3 @@ def _whole(counts: Any) -> Int[np.ndarray, "*shape"]:
 def _adjacency(adjacency: str) -> str:
     require(adjacency in SENSITIVITY, "adjacency", adjacency, 'it must be "replace" or "add-remove"')
     return adjacency
-
-
-def _float_down(value: Fraction) -> float:
-    nearest = float(value)
-    return nearest if Fraction(nearest) <= value else float(np.nextafter(nearest, 0.0))

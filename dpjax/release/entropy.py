@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Int64, UInt64
 
 Source = Callable[[int], bytes]  # how many bytes -> that many random bytes
+Below = Callable[[int], int]  # n -> a uniform whole number in 0..n-1
 LARGEST_BOUND = 2**62  # of the vectorised form: a masked 64-bit word then fits a signed one
 
 
@@ -43,6 +44,9 @@ def whole_below(bound: int, source: Source = os.urandom) -> int:
         value = int.from_bytes(source(size), "little") >> (8 * size - bits)
         if value < bound:
             return value
+
+
+SYSTEM: Below = whole_below
 
 
 def _masks(largest: UInt64[np.ndarray, " draws"]) -> UInt64[np.ndarray, " draws"]:

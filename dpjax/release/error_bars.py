@@ -1,4 +1,4 @@
-"""Error bars that a receiver computes from a release alone.
+"""Error bars that a receiver computes from a release alone; those of noisy counts are in `noise_bars`.
 
 Let A be a row's concentration, M its draws, x the draws of a cell, m the cell's mean, which is the smoothed share (c + alpha)/(N + n
 alpha) in Theorem 7's form and the share itself in the paper's. Then x/M has mean m and variance m (1 - m) v(A), v(A) = (M + A)/(M (A
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpjax._errors import require
+from dpjax.release.noise_bars import noise_bars
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -36,6 +37,9 @@ def error_bars(release: Any, *, level: float = 0.95, row_records: Any = None) ->
     require(0 < level < 1, "level", level, "give a probability strictly between 0 and 1")
     data = _opened(release)
     support = data.supported.values.astype(bool)
+    if "noisy_count" in data:
+        require(row_records is None, "row_records", row_records, "noisy counts tell their row's total: leave it out")
+        return _labelled(data, support, list(noise_bars(data, level).values()), np.ones_like(support))
     drawn = data.draws.values.sum(axis=1, keepdims=True)
     least = data.least_concentration.values[:, None]
     cells = support.sum(axis=1, keepdims=True)

@@ -1,6 +1,6 @@
 """Random decisions in whole numbers: coins of bias exp(-x), x rational, and noise made of them. No float is drawn or compared.
 
-Everything starts from a uniform whole number below n, `secrets.randbelow`: bits of the operating system, redrawn until they
+Everything starts from a uniform whole number below n, `entropy.whole_below`: bits of the operating system, redrawn until they
 fall below n, hence exactly uniform. After Canonne, Kamath and Steinke, The Discrete Gaussian for Differential Privacy (2020).
 
 *Coin exp(-x), 0 <= x <= 1.* Toss coins of bias x/1, x/2, x/3, ... until the first failure, at toss K. P(K > k) = x^k / k!, so
@@ -23,13 +23,9 @@ The time that a decision takes depends on the coins, hence on x: see the page on
 from __future__ import annotations
 
 import math
-import secrets
-from collections.abc import Callable
 from fractions import Fraction
 
-Below = Callable[[int], int]  # n -> a uniform whole number in 0..n-1
-
-SYSTEM: Below = secrets.randbelow
+from dpjax.release.entropy import SYSTEM, Below
 
 
 def coin_exp(numerator: int, denominator: int, below: Below = SYSTEM) -> bool:

@@ -19,7 +19,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpjax._errors import require
-from dpjax.release.exact_coins import SYSTEM, Below, coin_exp
+from dpjax.release.entropy import SYSTEM, Below
+from dpjax.release.exact_coins import coin_exp
 
 
 def permute_and_flip(gaps: Sequence[int], denominator: int, below: Below = SYSTEM) -> int:

@@ -1,7 +1,6 @@
-"""What a form of the mechanism gives the release: whole weights for the urn of each row, and the words for the statement.
+"""What a form of the mechanism gives the release: private whole numbers for each row, and the words for the statement.
 
-A form is chosen before the data are read. `urn` is the only thing that reads counts, and what it returns goes to the sampler and
-nowhere else; `least_concentrations` and `facts` are public.
+A form is chosen before the data are read. `draw_row` is the only thing that reads counts; `least_concentrations` and `facts` are public.
 """
 
 from __future__ import annotations
@@ -11,12 +10,24 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from dpjax.release.person_bound import PersonBound
+from dpjax.release.urn import polya_urn
+
+EXACT = "exact: the hockey-stick divergence of the worst pair of databases, float64 rounded to the safe side (dpjax)"
+
 
 class Urn(NamedTuple):
     """Whole weights (cells,) and the unit: shapes weights/unit of the row's Dirichlet law. SECRET: they hold counts."""
 
     weights: list[int]
     unit: int
+
+    def draw(self, draws: int) -> list[int]:
+        """How often each cell comes up."""
+        return polya_urn(self.weights, self.unit, draws).tolist()
+
+
+URN_CELLS = "a supported cell drawn x times of M has probability (x + 1/2)/(M + n/2), n the row's supported cells"
 
 
 @runtime_checkable
@@ -39,12 +50,37 @@ class Form(Protocol):
         ...
 
     @property
-    def adjacency(self) -> str:
-        """ "replace", "add-remove" or "replace-within-row"."""
+    def noisy(self) -> bool:
+        """Whether `draw_row` returns noisy counts, which may be negative, and not draws from the row."""
         ...
 
-    def urn(self, row: int, counts: Sequence[int]) -> Urn | None:
-        """The urn of a row with these counts on its supported cells; None for a row that says nothing of the data."""
+    @property
+    def persons(self) -> PersonBound | None:
+        """How many records of a person are kept, where persons are protected."""
+        ...
+
+    @property
+    def neighbours(self) -> str:
+        """ "replace", "add-remove", either with "-person", or "replace-within-row"; a ledger adds under one of them."""
+        ...
+
+    @property
+    def l1(self) -> int:
+        """By how much the unit that is protected may change the counts, summed over the table."""
+        ...
+
+    @property
+    def accountant(self) -> str:
+        """Where epsilon and delta come from, in words."""
+        ...
+
+    @property
+    def zero_cells(self) -> str:
+        """How a cell's probability follows from what is drawn, in words."""
+        ...
+
+    def draw_row(self, row: int, counts: Sequence[int], draws: int) -> Sequence[int] | None:
+        """Private whole numbers for the supported cells of a row with these counts; None for a row that says nothing of the data."""
         ...
 
     def least_concentrations(self, cells: np.ndarray) -> np.ndarray:

@@ -56,37 +56,47 @@ def open_ledger(path: pathlib.Path, budget: Budget) -> None:
         require(same, "ledger", str(path), "it exists with another data set, adjacency or budget, which cannot be changed")
 
 
-def charge(path: pathlib.Path, data_set: str, adjacency: str, amount: Charge) -> tuple[float, float]:
+def charge(path: pathlib.Path, data_set: str, adjacency: str, amount: Charge, *, once: Charge | None = None) -> tuple[float, float]:
     """Add a release; returns what is left. ValueError, and nothing changed, where the budget would be passed.
+
+    once: a release that this one rests on, charged with it unless one of that name (`what`) is in the ledger already.
 
     ValueError also for a ledger of another data set or adjacency, since budgets under different adjacencies do not add.
     """
     with _locked(path):
-        ledger, left = _after(path, data_set, adjacency, amount)
+        ledger, charged, left = _after(path, data_set, adjacency, amount, once)
         stamp = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        ledger["releases"].append({"time": stamp, **amount._asdict()})
+        ledger["releases"] += [{"time": stamp, **one._asdict()} for one in charged]
         _store(path, ledger)
         return left
 
 
-def check_affordable(path: pathlib.Path, data_set: str, adjacency: str, amount: Charge) -> tuple[float, float]:
+def check_affordable(
+    path: pathlib.Path, data_set: str, adjacency: str, amount: Charge, *, once: Charge | None = None
+) -> tuple[float, float]:
     """What would be left after a charge; the same errors as `charge`, and nothing changed."""
-    return _after(path, data_set, adjacency, amount)[1]
+    return _after(path, data_set, adjacency, amount, once)[2]
 
 
-def _after(path: pathlib.Path, data_set: str, adjacency: str, amount: Charge) -> tuple[dict[str, Any], tuple[float, float]]:
+def _after(
+    path: pathlib.Path, data_set: str, adjacency: str, amount: Charge, once: Charge | None
+) -> tuple[dict[str, Any], list[Charge], tuple[float, float]]:
+    """The ledger as it is, what is to be charged, and what is left then."""
     ledger = _load(path)
+    known = once is None or any(release.get("what") == once.what for release in ledger["releases"])
+    charged = [amount] if known or once is None else [once, amount]
     require(ledger["data_set"] == data_set, "data_set", data_set, f"the ledger {path} is that of another data set")
     require(ledger["adjacency"] == adjacency, "adjacency", adjacency, f"the ledger adds up under {ledger['adjacency']!r} alone")
     left = []
     for name in ("epsilon", "delta"):
         spent = sum((Fraction(str(release[name])) for release in ledger["releases"]), Fraction(0))
         rest = Fraction(str(ledger[name])) - spent
-        after = rest - Fraction(str(getattr(amount, name)))
+        wanted = sum((Fraction(str(getattr(one, name))) for one in charged), Fraction(0))
+        after = rest - wanted
         mend = f"the ledger {path} has {float(rest):.6g} of its {name} left ({float(spent):.6g} of {ledger[name]:g} is spent)"
-        require(after >= 0, name, getattr(amount, name), mend)
+        require(after >= 0, name, float(wanted), mend)
         left.append(float(after))
-    return ledger, (left[0], left[1])
+    return ledger, charged, (left[0], left[1])
 
 
 def _load(path: pathlib.Path) -> dict[str, Any]:

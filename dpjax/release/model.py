@@ -6,6 +6,8 @@ The probability of a supported cell drawn x times of M is (x + 1/2)/(M + n/2), n
 alone, and never 0, so that the support is the public one and log P is finite. A row that says nothing of the data (one supported
 cell; no mechanism for it) is not drawn, M = 0 there, and the formula gives the uniform row.
 
+Where the form is one of noisy counts the probability is max(y, 1/2) over the row's sum, and the rest does not apply.
+
 M is public: it is fixed from the form's parameters and public planning figures, before the data. The draws of a cell of mean m have
 variance m (1 - m)/(A + 1) * (M + A)/M, A the row's concentration: A/M more than the row itself. M = A/EXTRA adds 5 % of it.
 """
@@ -19,9 +21,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from dpjax._errors import require
+from dpjax.baselines.to_simplex import FLOOR
 from dpjax.release.forms import Form
 from dpjax.release.selection import Pairs
-from dpjax.release.urn import polya_urn
 
 EXTRA = 0.05
 LARGEST_ROW = 2**22  # draws
@@ -31,23 +33,33 @@ LEAST_ROW = 100
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class PrivateModel:
-    """What is released. draws, support: (n, n), whole numbers and booleans; least_concentrations: (n,), public."""
+    """What is released. draws, support: (n, n), whole numbers and booleans; least_concentrations: (n,), public.
+
+    noisy: `draws` are noisy counts, possibly negative, and not draws from a row.
+    """
 
     labels: tuple[str, ...]
     draws: np.ndarray
     support: np.ndarray
     least_concentrations: np.ndarray
+    noisy: bool = False
 
     @property
     def probabilities(self) -> np.ndarray:
         """(n, n) float64, rows sum to one; positive on the support and 0 outside."""
-        return smoothed(self.draws, self.support)
+        return (floored if self.noisy else smoothed)(self.draws, self.support)
 
 
 def smoothed(draws: np.ndarray, support: np.ndarray) -> np.ndarray:
     """(x + 1/2)/(M + n/2) on the support, M the row's draws and n its supported cells; 0 outside."""
     halves = np.where(support, 2.0 * draws + 1.0, 0.0)
     return halves / halves.sum(axis=1, keepdims=True)
+
+
+def floored(counts: np.ndarray, support: np.ndarray) -> np.ndarray:
+    """max(y, 1/2) over the row's sum on the support, y noisy counts; 0 outside."""
+    kept = np.where(support, np.maximum(counts, FLOOR), 0.0)
+    return kept / kept.sum(axis=1, keepdims=True)
 
 
 def resolution(concentrations: np.ndarray) -> np.ndarray:
@@ -75,11 +87,11 @@ def draw_model(pairs: Pairs, labels: tuple[str, ...], *, form: Form, support: np
     for i in range(n):
         cells = np.flatnonzero(support[i])
         row = by_row[i]
-        urn = form.urn(i, [row.get(j, 0) for j in cells.tolist()]) if cells.size > 1 else None
-        if urn is not None:
-            drawn[i, cells] = polya_urn(urn.weights, urn.unit, int(draws[i]))
+        found = form.draw_row(i, [row.get(j, 0) for j in cells.tolist()], int(draws[i])) if cells.size > 1 else None
+        if found is not None:
+            drawn[i, cells] = found
     least = form.least_concentrations(support.sum(axis=1))
-    return PrivateModel(labels=labels, draws=drawn, support=support, least_concentrations=least)
+    return PrivateModel(labels=labels, draws=drawn, support=support, least_concentrations=least, noisy=form.noisy)
 
 
 def supported_totals(pairs: Pairs, support: np.ndarray) -> list[int]:

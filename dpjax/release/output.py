@@ -1,7 +1,7 @@
 """The files of a release, all of them or none.
 
     model.csv        probabilities; first line and first column are the labels (pandas: `read_csv(..., index_col=0)`)
-    model.nc         the same with the whole-number draws, the support, the public parameters and the statement (netCDF 4, xarray)
+    model.nc         the same with the whole-number draws (or noisy counts), the support, the public parameters and the statement (netCDF 4, xarray)
     statement.txt    the privacy statement in words
     statement.json   the same for machines
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 MODEL_FILE = "model.nc"
+_ATTRIBUTES = ("epsilon", "delta", "scale", "pseudocount", "eta", "noise_scale", "noise_variance")
 _FORMULA = re.compile(r"[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
 
@@ -91,17 +92,21 @@ def dataset(model: PrivateModel, statement: Mapping[str, Any]) -> xr.Dataset:
     import xarray as xr
 
     labels = np.array(model.labels, dtype=object)
-    attributes = {name: statement[name] for name in ("epsilon", "delta", "scale", "pseudocount", "eta") if name in statement}
+    attributes = {name: statement[name] for name in _ATTRIBUTES if name in statement}
+    drawn = {"noisy_count": (("from", "to"), model.draws)} if model.noisy else _drawn(model)
     return xr.Dataset(
         {
             "probability": (("from", "to"), model.probabilities),
-            "draws": (("from", "to"), model.draws),
             "supported": (("from", "to"), model.support.astype(np.int8)),
-            "least_concentration": (("from",), model.least_concentrations),
+            **drawn,
         },
         coords={"from": labels, "to": labels},
         attrs={**attributes, "title": "private Markov model", "privacy_statement": json.dumps(statement)},
     )
+
+
+def _drawn(model: PrivateModel) -> dict[str, Any]:
+    return {"draws": (("from", "to"), model.draws), "least_concentration": (("from",), model.least_concentrations)}
 
 
 def read_release(path: pathlib.Path | str) -> xr.Dataset:

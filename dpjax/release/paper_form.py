@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from dpjax._errors import require
-from dpjax.release.forms import Urn
+from dpjax.release.forms import EXACT, URN_CELLS, Urn
 from dpjax.release.rationals import verified
 from dpjax.release.reference import dirichlet_error, reference_shares, uniform_error
 from dpjax.simplex.matrix import MatrixMechanism
@@ -37,7 +37,12 @@ class PaperForm:
     concentrations: tuple[Fraction, ...] = ()
 
     name = "paper"
-    adjacency = "replace-within-row"
+    noisy = False
+    persons = None
+    neighbours = "replace-within-row"
+    l1 = 2
+    accountant = EXACT
+    zero_cells = URN_CELLS
 
     def __post_init__(self) -> None:
         require(0 < self.eta <= 0.5, "eta", self.eta, "a floor under every share lies above 0 and at most at 1/cells")
@@ -71,6 +76,11 @@ class PaperForm:
         if k == 0:
             return None
         return Urn([k.numerator * c for c in counts], k.denominator * self.totals[row])
+
+    def draw_row(self, row: int, counts: Sequence[int], draws: int) -> list[int] | None:
+        """Draws from the row's urn; None where the row is released as uniform."""
+        urn = self.urn(row, counts)
+        return None if urn is None else urn.draw(draws)
 
     def least_concentrations(self, cells: np.ndarray) -> np.ndarray:
         """k_i, public because the row totals are."""

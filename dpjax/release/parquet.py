@@ -1,4 +1,4 @@
-"""Records in a parquet file: two columns from and to under the names that `records` knows, and a column of counts or none.
+"""Records in a parquet file: two columns from and to under the names that `records` knows, and a column of counts, of persons, or none.
 
 The file is read in batches of 65,536 rows of these columns. Records without a state are dropped and counted. pyarrow is imported
 when a file is read.
@@ -12,7 +12,7 @@ import numpy as np
 
 from dpjax.release.failures import malformed
 from dpjax.release.public_files import COUNT, FROM, TO
-from dpjax.release.records import Reader
+from dpjax.release.records import PAIRS_ALONE, Reader, person_place
 
 BATCH_ROWS = 65_536
 
@@ -43,12 +43,16 @@ def _columns(reader: Reader, names: list[str]) -> list[str]:
     found = [next((small[name] for name in known if name in small), None) for known in (FROM, TO, COUNT)]
     if found[0] is None or found[1] is None:
         malformed(reader.path, None, f"it needs a column from ({', '.join(FROM)}) and a column to ({', '.join(TO)}), in any case")
+    if reader.persons is not None:
+        if found[2] is not None:
+            malformed(reader.path, None, PAIRS_ALONE)
+        found[2] = names[person_place(reader, names)]
     return [name for name in found if name is not None]
 
 
 def _add_batch(reader: Reader, columns: list[Any], first: int) -> None:
     whole = np.logical_and(*(column.is_valid().to_numpy(zero_copy_only=False) for column in columns[:2]))
-    reader.records.dropped["without a state"] += int((~whole).sum())
+    reader.drop("without a state", int((~whole).sum()))
     origins, targets = (_places(reader, column) for column in columns[:2])
     if len(columns) == 2:
         _add_singles(reader, first, whole, origins, targets)
@@ -56,7 +60,10 @@ def _add_batch(reader: Reader, columns: list[Any], first: int) -> None:
     for row, value in enumerate(columns[2].to_pylist()):
         if whole[row]:
             origin, target = (None if end < 0 else int(end) for end in (origins[row], targets[row]))
-            reader.add(first + row + 1, origin, target, reader.number(first + row + 1, str(value)))
+            if reader.persons is not None:
+                reader.add(first + row + 1, origin, target, 1, "" if value is None else str(value))
+            else:
+                reader.add(first + row + 1, origin, target, reader.number(first + row + 1, str(value)))
 
 
 def _add_singles(reader: Reader, first: int, whole: np.ndarray, origins: np.ndarray, targets: np.ndarray) -> None:

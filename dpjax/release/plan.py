@@ -17,23 +17,29 @@ from typing import Any, Literal
 import numpy as np
 
 from dpjax._errors import require
-from dpjax.release.failures import sealed
+from dpjax.release.failures import RecordError, sealed
 from dpjax.release.forms import Form
 from dpjax.release.model import PrivateModel, draw_model, resolution, supported_totals
+from dpjax.release.noise_form import NoiseForm
 from dpjax.release.paper_form import PaperForm
+from dpjax.release.person_bound import PersonBound
 from dpjax.release.price import price
+from dpjax.release.rationals import float_down
 from dpjax.release.records import Records, checked_pairs
 from dpjax.release.selection import ThresholdedSelection
 from dpjax.release.statement import build
 from dpjax.release.theorem7 import Theorem7Form
 from dpjax.simplex.pseudocount import Adjacency
 
-FormName = Literal["theorem7", "paper"]
+FormName = Literal["theorem7", "paper", "discrete-laplace", "discrete-gaussian"]
 _SUPPORTS = {
     "all": "all pairs of the public labels",
     "public": "a public list of allowed pairs; records outside it were left out, which the guarantee covers",
     "private": "selected privately, its cost part of epsilon and delta; a state for which nothing was selected keeps all pairs",
 }
+
+
+_BY_ROW = "20 for each unit of the row's concentration, at least 100"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -71,45 +77,56 @@ class Plan:
         row_records: float = 1000.0,
         row_cells: int | None = None,
         draws: int | None = None,
+        records_per_person: int | None = None,
+        per_row: int | None = None,
     ) -> Plan:
         """The plan for these public inputs; ValueError for what no plan can be made of.
 
-        support: a public (n, n) mask, "all" pairs, or "private". share: of the budget for a private support. form: "theorem7", or
-        "paper" with its floor eta. pseudocount, draws: None (chosen from the planning figures) or your own.
+        support: a public (n, n) mask, "all" pairs, or "private". share: of the budget for a private support. form: "theorem7",
+        "paper" with its floor eta, or noisy counts, "discrete-laplace" (which spends no delta) or "discrete-gaussian". pseudocount,
+        draws: None (chosen from the planning figures) or your own. records_per_person: persons are protected, of each of whom so
+        many records are kept at most, and per_row of them in a row; `draw` then takes records that were bounded so.
         """
         n = len(labels)
         require(n >= 2 and len(set(labels)) == n, "labels", n, "give two or more, each once")
         require(0 < epsilon < math.inf, "epsilon", epsilon, "it must be positive and finite (nats)")
-        require(0 < delta < 1, "delta", delta, "it must lie strictly between 0 and 1")
+        pure = form == "discrete-laplace" and delta == 0
+        require(pure or 0 < delta < 1, "delta", delta, "it must lie strictly between 0 and 1 (or be 0 for discrete Laplace noise)")
+        require(records_per_person is not None or per_row is None, "per_row", per_row, "give the records per person too")
+        persons = None if records_per_person is None else PersonBound(records_per_person, per_row)
         require(row_records > 0 and math.isfinite(row_records), "row_records", row_records, "give a positive number")
         mask, policy = _mask(support, n)
         selection, rest = None, (epsilon, delta)
         if mask is None:
-            require(form == "theorem7", "support", "private", "the paper's form needs a public support")
+            require(form != "paper", "support", "private", "the paper's form needs a public support")
+            require(delta > 0, "delta", delta, "a private support needs a delta")
             require(0 < share < 1, "share", share, "give a share of the budget strictly between 0 and 1")
             (spent, rest) = _cut(epsilon, delta, share)
-            selection = ThresholdedSelection.calibrate(epsilon=spent[0], delta=spent[1], adjacency=adjacency)
+            if form == "discrete-laplace":
+                spent, rest = (spent[0], delta), (rest[0], 0.0)
+            selection = ThresholdedSelection.calibrate(epsilon=spent[0], delta=spent[1], adjacency=adjacency, persons=persons)
         widest = n if mask is None else int(mask.sum(axis=1).max())
         cells = max(2, widest if row_cells is None else row_cells)
         require(cells <= n, "row_cells", row_cells, f"a row has {n} cells at most")
         require(draws is None or 1 <= draws <= 2**31, "draws", draws, "give a number of draws from 1 to 2^31")
-        chosen = _form(form, rest, adjacency, eta, pseudocount, cells, row_records)
+        chosen = _form(form, rest, adjacency, eta, pseudocount, cells, row_records, persons)
+        require(draws is None or not chosen.noisy, "draws", draws, "noisy counts are not drawn from a row: leave it out")
         return cls(
             labels=labels,
             epsilon=epsilon,
-            delta=delta,
+            delta=delta if selection is not None or form != "discrete-laplace" else 0.0,
             form=chosen,
             support=mask,
             support_policy=policy,
             selection=selection,
             row_records=row_records,
             row_cells=cells,
-            draws=draws if draws is not None or form == "paper" else _draws(chosen, n, cells, row_records),
+            draws=draws if draws is not None or form != "theorem7" else _draws(chosen, n, cells, row_records),
         )
 
     def price(self) -> list[str]:
         """What the release will cost, in lines to print; no data are needed."""
-        total = f"epsilon = {self.epsilon:g}, delta = {self.delta:g}, adjacency: {self.form.adjacency}"
+        total = f"epsilon = {self.epsilon:g}, delta = {self.delta:g}, adjacency: {self.form.neighbours}"
         if self.selection is not None:
             total += f"; {self.selection.epsilon:.4g} of epsilon chooses the support (threshold {self.selection.threshold} records)"
         lines = [total, *price(self.form, cells=self.row_cells, row_records=self.row_records)]
@@ -129,7 +146,7 @@ class Plan:
             delta=self.delta,
             selection=self.selection,
             support=_SUPPORTS[self.support_policy],
-            draws="20 for each unit of the row's concentration, at least 100" if self.draws is None else self.draws,
+            draws=None if self.form.noisy else _BY_ROW if self.draws is None else self.draws,
             planned={"records_a_row": self.row_records, "cells_a_row": self.row_cells},
             n_states=len(self.labels),
         )
@@ -140,6 +157,8 @@ class Plan:
 
     def _draw(self, records: Records) -> PrivateModel:
         n = len(self.labels)
+        if records.bound != self.form.persons:
+            raise RecordError("the records of each person must be bounded as the plan says, or by nothing where it says nothing")
         pairs = checked_pairs(records.counts, n)
         support = self.selection.select(pairs, n) if self.selection is not None else self.support
         assert support is not None
@@ -166,14 +185,18 @@ def _form(
     pseudocount: float | None,
     cells: int,
     row_records: float,
+    persons: PersonBound | None,
 ) -> Form:
     if name == "paper":
+        require(persons is None, "records_per_person", persons, "the paper's form protects records, within their row")
         require(eta is not None, "eta", eta, "the paper's form needs the public floor that every share is assumed to keep")
         require(adjacency == "replace", "adjacency", adjacency, "the paper's form replaces a record within its row")
         require(pseudocount is None, "pseudocount", pseudocount, "the paper's form has none")
         return PaperForm(epsilon=budget[0], delta=budget[1], eta=float(eta or 0))
-    require(name == "theorem7", "form", name, 'it must be "theorem7" or "paper"')
     require(eta is None, "eta", eta, "only the paper's form assumes a floor")
+    if name != "theorem7":
+        require(pseudocount is None, "pseudocount", pseudocount, "noisy counts have none")
+        return NoiseForm.calibrate(name, epsilon=budget[0], delta=budget[1], adjacency=adjacency, persons=persons)
     return Theorem7Form.calibrate(
         epsilon=budget[0],
         delta=budget[1],
@@ -181,6 +204,7 @@ def _form(
         cells=cells,
         row_records=row_records,
         pseudocount=pseudocount,
+        persons=persons,
     )
 
 
@@ -190,12 +214,6 @@ def _draws(form: Form, n: int, cells: int, row_records: float) -> int:
 
 def _cut(epsilon: float, delta: float, share: float) -> tuple[tuple[float, float], tuple[float, float]]:
     """(epsilon, delta) of the selection and of the model, together at most the whole."""
-    first = tuple(_down(Fraction(x) * Fraction(share)) for x in (epsilon, delta))
-    rest = tuple(_down(Fraction(x) - Fraction(y)) for x, y in zip((epsilon, delta), first, strict=True))
+    first = tuple(float_down(Fraction(x) * Fraction(share)) for x in (epsilon, delta))
+    rest = tuple(float_down(Fraction(x) - Fraction(y)) for x, y in zip((epsilon, delta), first, strict=True))
     return (first[0], first[1]), (rest[0], rest[1])
-
-
-def _down(exact: Fraction) -> float:
-    """The largest float that is at most a rational."""
-    value = float(exact)
-    return value if Fraction(value) <= exact else math.nextafter(value, -math.inf)

@@ -15,17 +15,19 @@ SIZES = (10, 100, 1_000, 10_000, 100_000)
 
 def price(form: Form, *, cells: int, row_records: float) -> list[str]:
     """The lines to print; cells and row_records are the public planning figures of the typical row."""
-    return [form.price_head(cells), *_table(form, cells), *_coarser(form, cells, row_records)]
+    head = form.price_head(cells)
+    if form.persons is not None:
+        head += f" Persons are protected: {form.persons.in_words()}; what that leaves out is no part of the errors below."
+    return [head, *_table(form, cells), *_coarser(form, cells, row_records)]
 
 
 def _table(form: Form, cells: int) -> list[str]:
-    sensitivity = 1 if form.adjacency == "add-remove" else 2
     head = f"Expected error of a row (total variation, 0 to 1; shares falling as 1/rank over {cells} cells):"
     lines = [head, f"{'records in the row':>20}{'this release':>14}{'discrete Laplace':>18}{'uniform, free':>15}  best"]
     for n in SIZES:
         errors = {
             "this release": form.expected_error(n, cells),
-            "discrete Laplace": laplace_error(n, cells, form.epsilon, sensitivity),
+            "discrete Laplace": laplace_error(n, cells, form.epsilon, form.l1),
             "the uniform row": uniform_error(cells),
         }
         best = min(reversed(errors), key=lambda name: errors[name])  # where all are alike, the one that is free

@@ -8,10 +8,13 @@ that the sampler gets.
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable
+from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
-from dpjax._errors import require
+from dpjax._errors import invalid, require
 
 BITS = 12  # the largest loss is 2^-11 of the scale
 PSEUDOCOUNT_UNIT = Fraction(1, 1024)
@@ -36,3 +39,29 @@ def verified(x: float, holds: Callable[[float], bool], name: str) -> Fraction:
     require(found is not None, name, x, "no rational just below it meets the target: choose another epsilon or delta")
     assert found is not None
     return found
+
+
+def exact_positive(name: str, value: Any) -> Fraction:
+    """A positive, finite number as the Fraction it is; ValueError otherwise."""
+    if isinstance(value, float) and not math.isfinite(value):
+        invalid(name, value, "give a finite number")
+    if isinstance(value, bool) or not isinstance(value, str | Decimal | float | numbers.Rational):
+        invalid(name, value, "give a number")
+    try:
+        exact = Fraction(value)
+    except (ValueError, ZeroDivisionError, OverflowError):
+        invalid(name, value, "give a number, such as 0.5 or 1/3")
+    require(exact > 0, name, value, "give a number above 0")
+    require(Fraction(1, 10**12) <= exact <= 10**12, name, value, "give a number between 1e-12 and 1e12")
+    return exact
+
+
+def float_down(exact: Fraction) -> float:
+    """The largest float that is at most a rational."""
+    value = float(exact)
+    return value if Fraction(value) <= exact else math.nextafter(value, -math.inf)
+
+
+def as_written(value: float) -> Fraction:
+    """The decimal that a float prints as, or the float itself where that is smaller: a claim printed is one that holds."""
+    return min(Fraction(value), Fraction(repr(float(value))))

@@ -14,9 +14,12 @@ epsilon for replacement (1/epsilon for adding or removing): by simulation with a
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 _DRAWS = 400
+Pmf = Callable[[int], np.ndarray]
 
 
 def reference_shares(cells: int) -> np.ndarray:
@@ -43,10 +46,23 @@ def pseudocount_error(records: float, cells: int, scale: float, pseudocount: flo
 
 def laplace_error(records: float, cells: int, epsilon: float, sensitivity: int) -> float:
     """E total variation of discrete Laplace counts on the reference row, floored at 1/2; simulated."""
-    rng = np.random.default_rng(0)
-    shares = reference_shares(cells)
     success = -np.expm1(-epsilon / sensitivity)
-    noise = rng.geometric(success, (_DRAWS, cells)) - rng.geometric(success, (_DRAWS, cells))
+    rng = np.random.default_rng(0)
+    return _floored_error(records, rng.geometric(success, (_DRAWS, cells)) - rng.geometric(success, (_DRAWS, cells)))
+
+
+def noise_error(records: float, cells: int, pmf: Pmf) -> float:
+    """The same for noise of any law on whole numbers, `pmf(reach)` its probabilities on -reach..reach."""
+    reach = 8
+    while pmf(reach)[0] > 1e-12:
+        reach *= 2
+    law = pmf(reach)
+    drawn = np.random.default_rng(0).choice(np.arange(-reach, reach + 1), (_DRAWS, cells), p=law / law.sum())
+    return _floored_error(records, drawn)
+
+
+def _floored_error(records: float, noise: np.ndarray) -> float:
+    shares = reference_shares(noise.shape[1])
     noisy = np.maximum(np.rint(records * shares) + noise, 0.5)
     return float(0.5 * np.abs(noisy / noisy.sum(axis=1, keepdims=True) - shares).sum(axis=1).mean())
 

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from dpjax._errors import invalid
+from dpjax.release.person_bound import PersonBound
 from dpjax.simplex.pseudocount import Adjacency
 
 Pairs = Mapping[tuple[int, int], int]  # (from, to) -> count, by index
@@ -40,17 +41,20 @@ class ThresholdedSelection:
     threshold: int
 
     @classmethod
-    def calibrate(cls, *, epsilon: float, delta: float, adjacency: Adjacency) -> ThresholdedSelection:
+    def calibrate(
+        cls, *, epsilon: float, delta: float, adjacency: Adjacency, persons: PersonBound | None = None
+    ) -> ThresholdedSelection:
         """The least scale and threshold that OpenDP's map accepts; ValueError without the extra `release`."""
-        scale = DISTANCES[adjacency][1] / epsilon
-        while _cost(scale, CAP, adjacency)[0] > epsilon:
+        distance = distances(adjacency, persons)
+        scale = distance[1] / epsilon
+        while _cost(scale, CAP, distance)[0] > epsilon:
             scale = math.nextafter(scale * (1 + 1e-12), math.inf)
-        low, high = 1, 2
-        while _cost(scale, high, adjacency)[1] > delta:
+        low, high = distance[2], 2 * distance[2]  # OpenDP takes no threshold below linf
+        while _cost(scale, high, distance)[1] > delta:
             low, high = high, 2 * high
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (low, middle) if _cost(scale, middle, adjacency)[1] <= delta else (middle, high)
+            low, high = (low, middle) if _cost(scale, middle, distance)[1] <= delta else (middle, high)
         return cls(epsilon=epsilon, delta=delta, adjacency=adjacency, scale=scale, threshold=high)
 
     def select(self, pairs: Pairs, n_states: int) -> np.ndarray:
@@ -73,9 +77,15 @@ class ThresholdedSelection:
         }
 
 
-def _cost(scale: float, threshold: int, adjacency: Adjacency) -> tuple[float, float]:
+def distances(adjacency: Adjacency, persons: PersonBound | None) -> tuple[int, int, int]:
+    """(l0, l1, linf) of a record, or of a person with at most m records, r in a cell: (2m, 2m, r), (m, m, r) one-sided."""
+    l0, l1, linf = DISTANCES[adjacency]
+    return (l0, l1, linf) if persons is None else (l0 * persons.records, l1 * persons.records, persons.in_a_cell)
+
+
+def _cost(scale: float, threshold: int, distance: tuple[int, int, int]) -> tuple[float, float]:
     """(epsilon, delta) by OpenDP's map."""
-    epsilon, delta = _measurement(scale, threshold).map(DISTANCES[adjacency])
+    epsilon, delta = _measurement(scale, threshold).map(distance)
     return float(epsilon), float(delta)
 
 

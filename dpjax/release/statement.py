@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import importlib.metadata
 import math
+import platform
 import textwrap
 from collections.abc import Mapping
 from typing import Any
@@ -15,19 +16,16 @@ from typing import Any
 import dpjax
 from dpjax.release.forms import Form
 from dpjax.release.selection import ThresholdedSelection
+from dpjax.release.unit import changed, who
 
-_RECORD = (
-    "A record is one transition from a state to a state, counted once. Records are protected, persons are not: for a person with m records"
-    " what is claimed is only (m epsilon, m e^((m-1) epsilon) delta), by group privacy."
-)
 _MEANING = (
-    "Whoever sees the release, whatever else they know, learns almost the same as if that one record had been another: the probability of"
+    "Whoever sees the release, whatever else they know, learns almost the same as if {changed} had been {otherwise}: the probability of"
     " anything they may conclude changes by a factor of at most e^epsilon = {factor:.4g}, up to an additional probability of"
     " delta."
 )
 _NOT_PROTECTED = (
-    "Not hidden: the list of states, the parameters in this statement, and what holds of the population whether or not one record is in the"
-    " data. Further releases from the same records add to what this one spends; keep a ledger."
+    "Not hidden: the list of states, the parameters in this statement, and what holds of the population whether or not one of them is in"
+    " the data. Further releases from the same records add to what this one spends; keep a ledger."
 )
 
 
@@ -38,35 +36,40 @@ def build(
     delta: float,
     selection: ThresholdedSelection | None,
     support: str,
-    draws: int | str,
+    draws: int | str | None,
     planned: Mapping[str, float],
     n_states: int,
 ) -> dict[str, Any]:
     """The statement as plain values.
 
     epsilon, delta: of the whole release, at least the form's and the selection's together. support: a sentence. draws: the public
-    M or a sentence. planned: the public planning figures.
+    M, a sentence, or None where nothing is drawn from a row. planned: the public planning figures.
     """
     return {
         "format": "dpjax privacy statement, version 1",
         "created": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
         "epsilon": epsilon,
         "delta": delta,
-        "adjacency": form.adjacency,
+        "adjacency": form.neighbours,
         "form": form.name,
         **form.facts(),
-        "accountant": "exact: the hockey-stick divergence of the worst pair of databases, float64 rounded to the safe side (dpjax)",
+        **_persons(form),
+        "accountant": form.accountant,
         **({} if selection is None else {"model_epsilon": form.epsilon, "model_delta": form.delta, **selection.facts()}),
         "support": support,
         "states": n_states,
-        "draws_a_row": draws,
-        "zero_cells": "a supported cell drawn x times of M has probability (x + 1/2)/(M + n/2), n the row's supported cells",
+        **({} if draws is None else {"draws_a_row": draws}),
+        "zero_cells": form.zero_cells,
         "planning_figures": dict(planned),
         "random_source": "os.urandom; whole-number arithmetic, no seed",
-        "versions": _versions(selection is not None),
+        "versions": versions(*(("opendp",) if selection is not None else ())),
         "hidden": form.sentences(),
-        "meaning": _MEANING.format(factor=math.exp(min(epsilon, 700.0))),
-        "a_record": _RECORD,
+        "meaning": _MEANING.format(
+            factor=math.exp(min(epsilon, 700.0)),
+            changed=changed(form.persons),
+            otherwise="another" if form.persons is None else "others",
+        ),
+        "who": who(form.persons),
         "not_hidden": _NOT_PROTECTED,
         "error_bars": "dpjax.release.error_bars(FOLDER) computes them from this release alone",
     }
@@ -74,8 +77,8 @@ def build(
 
 def in_words(statement: Mapping[str, Any]) -> str:
     """The statement as text."""
-    told = ("format", "hidden", "meaning", "a_record", "not_hidden", "versions", "planning_figures", "created")
-    paragraphs = [*statement["hidden"], statement["meaning"], statement["a_record"], statement["not_hidden"]]
+    told = ("format", "hidden", "meaning", "who", "not_hidden", "versions", "planning_figures", "created")
+    paragraphs = [*statement["hidden"], statement["meaning"], statement["who"], statement["not_hidden"]]
     lines = ["PRIVACY STATEMENT", "=" * 17, ""]
     for paragraph in paragraphs:
         lines += [*textwrap.wrap(paragraph, 100), ""]
@@ -88,6 +91,15 @@ def in_words(statement: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _versions(selected: bool) -> dict[str, str]:
-    names = ("numpy", "scipy", "jax", *(("opendp",) if selected else ()))
-    return {"dpjax": dpjax.__version__, **{name: importlib.metadata.version(name) for name in names}}
+def versions(*more: str) -> dict[str, str]:
+    """What this was made with: dpjax, NumPy, SciPy, JAX, Python and `more`."""
+    names = ("numpy", "scipy", "jax", *more)
+    found = {name: importlib.metadata.version(name) for name in names}
+    return {"dpjax": dpjax.__version__, **found, "python": platform.python_version()}
+
+
+def _persons(form: Form) -> dict[str, Any]:
+    if form.persons is None:
+        return {}
+    per_row = form.persons.per_row
+    return {"records_a_person": form.persons.records, **({} if per_row is None else {"records_a_person_and_row": per_row})}

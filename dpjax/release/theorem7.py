@@ -4,6 +4,9 @@ The accountant is that of `dpjax.simplex.PseudocountMechanism`; delta >= e^{-alp
 floor near log(1/delta)/epsilon. Above it a larger alpha allows a larger s: less noise, more pull to the uniform row. alpha is the
 one whose expected error is least on a public reference row (`reference`), rounded up to a multiple of 1/1024; s is the largest
 that meets (epsilon, delta) at that alpha, rounded down to 12 bits, and the pair is verified as it is used.
+
+With `persons` the unit is a person of at most m records, and the accountant that of `person_cost`. The search looks at the two extreme
+spreadings alone; what it finds is then lowered until all of them are within delta.
 """
 
 from __future__ import annotations
@@ -12,21 +15,23 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpjax._errors import invalid, require
-from dpjax.release.forms import Urn
+from dpjax.release.forms import EXACT, URN_CELLS, Urn
+from dpjax.release.person_bound import PersonBound
+from dpjax.release.person_cost import Cost, person_cost
 from dpjax.release.rationals import rounded_up, verified
 from dpjax.release.reference import pseudocount_error
+from dpjax.release.unit import EVERY_DATABASE, hidden, neighbours
 from dpjax.simplex.pseudocount import Adjacency, PseudocountMechanism
 
 _RATIOS = np.geomspace(1.02, 12.0, 16)  # of alpha to its floor
-PROTECTED = {
-    "replace": "replacing any one record (one transition counted once) by any other, in the same row or in another",
-    "add-remove": "adding or removing any one record (one transition counted once)",
-}
+_FEWER_RATIOS = _RATIOS[::2]  # where persons are protected, which costs more time
+_LARGEST = 1e9  # pseudo-count
+_LOWER = 0.98  # the step by which a scale is lowered until all spreadings are within delta
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -41,14 +46,17 @@ class Theorem7Form:
     scale: Fraction
     pseudocount: Fraction
     adjacency: Adjacency = "replace"
+    persons: PersonBound | None = None
 
     name = "theorem7"
+    noisy = False
+    zero_cells = URN_CELLS
 
     def __post_init__(self) -> None:
         exact = all(Fraction(float(x)) == x for x in (self.scale, self.pseudocount))
         require(exact, "scale, pseudocount", (self.scale, self.pseudocount), "give rationals that a float holds exactly")
-        spent = self.mechanism.exact_delta(self.epsilon)
-        require(bool(spent <= self.delta), "delta", self.delta, f"these parameters spend {float(spent):.6g} at this epsilon")
+        spent = self.cost.delta
+        require(spent <= self.delta, "delta", self.delta, f"these parameters spend {spent:.6g} at this epsilon")
 
     @classmethod
     def calibrate(
@@ -60,6 +68,7 @@ class Theorem7Form:
         cells: int,
         row_records: float,
         pseudocount: float | None = None,
+        persons: PersonBound | None = None,
     ) -> Theorem7Form:
         """The form that meets (epsilon, delta), its pseudo-count chosen for rows of `row_records` records in `cells` cells.
 
@@ -68,21 +77,44 @@ class Theorem7Form:
         require(epsilon > 0, "epsilon", epsilon, "it must be positive")
         require(cells >= 2, "cells", cells, "a row needs two supported cells or more")
         require(row_records > 0, "row_records", row_records, "it must be positive")
+        target = _Target(epsilon, delta, adjacency, persons)
         if pseudocount is None:
-            found = _frontier(epsilon, delta, adjacency)
+            found = _frontier(target)
         else:
-            found = ((rounded_up(pseudocount), _largest_scale(epsilon, delta, adjacency, rounded_up(pseudocount))),)
+            found = ((rounded_up(pseudocount), _largest_scale(target, rounded_up(pseudocount))),)
         alpha, scale = min(found, key=lambda pair: pseudocount_error(row_records, cells, float(pair[1]), float(pair[0])))
+        while persons is not None and not target.holds(scale, float(alpha)):
+            scale *= _LOWER
+        exact = verified(scale, lambda s: target.holds(s, float(alpha)), "scale")
+        return cls(epsilon=epsilon, delta=delta, scale=exact, pseudocount=alpha, adjacency=adjacency, persons=persons)
 
-        def holds(s: float) -> bool:
-            mechanism = PseudocountMechanism(scale=s, pseudocount=float(alpha), adjacency=adjacency)
-            return bool(mechanism.exact_delta(epsilon) <= delta)
+    @functools.cached_property
+    def cost(self) -> Cost:
+        """delta at epsilon, exactly for a record and from above for a person, and by which argument."""
+        return _Target(self.epsilon, self.delta, self.adjacency, self.persons).cost(float(self.scale), float(self.pseudocount))
 
-        return cls(epsilon=epsilon, delta=delta, scale=verified(scale, holds, "scale"), pseudocount=alpha, adjacency=adjacency)
+    @property
+    def neighbours(self) -> str:
+        """The unit that is protected, in one word."""
+        return neighbours(self.adjacency, self.persons)
+
+    @property
+    def l1(self) -> int:
+        """L1 sensitivity of the counts."""
+        return (2 if self.adjacency == "replace" else 1) * (1 if self.persons is None else self.persons.records)
+
+    @property
+    def accountant(self) -> str:
+        """Where delta comes from."""
+        return self.cost.accountant
+
+    def draw_row(self, row: int, counts: Sequence[int], draws: int) -> list[int]:
+        """Draws from the row's urn."""
+        return self.urn(row, counts).draw(draws)
 
     @property
     def mechanism(self) -> PseudocountMechanism:
-        """The library's mechanism with the same law and the exact accountant; its draws are floats, for research."""
+        """The library's mechanism with the same law and the exact accountant of a record; its draws are floats, for research."""
         return PseudocountMechanism(scale=float(self.scale), pseudocount=float(self.pseudocount), adjacency=self.adjacency)
 
     def urn(self, row: int, counts: Sequence[int]) -> Urn:
@@ -105,7 +137,12 @@ class Theorem7Form:
     def coarser(self, cells: int, row_records: float) -> Theorem7Form:
         """Calibrated again for these planning figures."""
         return self.calibrate(
-            epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, cells=cells, row_records=row_records
+            epsilon=self.epsilon,
+            delta=self.delta,
+            adjacency=self.adjacency,
+            cells=cells,
+            row_records=row_records,
+            persons=self.persons,
         )
 
     def price_head(self, cells: int) -> str:
@@ -125,42 +162,83 @@ class Theorem7Form:
             "scale_exactly": str(self.scale),
             "pseudocount": float(self.pseudocount),
             "pseudocount_exactly": str(self.pseudocount),
-            "delta_spent_at_epsilon": float(self.mechanism.exact_delta(self.epsilon)),
+            "delta_spent_at_epsilon": self.cost.delta,
         }
 
     def sentences(self) -> list[str]:
         """Every database is covered; row totals and empty cells are private."""
-        return [
-            f"Hidden: {PROTECTED[self.adjacency]}.",
-            "This holds for every database. How many records there are in a row, which rows are empty and which cells are empty is"
-            " hidden in the same measure.",
-        ]
+        return [hidden(self.adjacency, self.persons), EVERY_DATABASE]
+
+
+class _Target(NamedTuple):
+    """What is to be met, for whom."""
+
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    persons: PersonBound | None
+
+    def cost(self, scale: float, alpha: float, *, quick: bool = False) -> Cost:
+        """What these parameters spend; quick: a lower bound of it for persons, to search by."""
+        if self.persons is None:
+            mechanism = PseudocountMechanism(scale=scale, pseudocount=alpha, adjacency=self.adjacency)
+            return Cost(float(mechanism.exact_delta(self.epsilon)), EXACT)
+        return person_cost(self.epsilon, scale, alpha, self.persons, self.adjacency, quick=quick)
+
+    def holds(self, scale: float, alpha: float, *, quick: bool = False) -> bool:
+        """Whether they spend at most delta."""
+        return self.cost(scale, alpha, quick=quick).delta <= self.delta
+
+    def reachable(self, alpha: float) -> bool:
+        """Whether any scale might meet it at this pseudo-count."""
+        return self.holds(1e-6 / (2 * alpha + 1), alpha, quick=True)
 
 
 @functools.lru_cache(maxsize=8)
-def _frontier(epsilon: float, delta: float, adjacency: Adjacency) -> tuple[tuple[Fraction, float], ...]:
+def _frontier(target: _Target) -> tuple[tuple[Fraction, float], ...]:
     """Pseudo-counts above the floor under which no scale meets the target, each with the largest scale that does."""
     low, high = 1e-6, 2.0
-    while not _reachable(epsilon, delta, adjacency, high):
+    while not target.reachable(high):
         low, high = high, 2 * high
+        require(
+            high < _LARGEST,
+            "(epsilon, delta)",
+            target[:2],
+            "no pseudo-count reaches it: choose another pair, or fewer records a person",
+        )
     for _ in range(20):
         middle = (low * high) ** 0.5
-        low, high = (low, middle) if _reachable(epsilon, delta, adjacency, middle) else (middle, high)
-    alphas = [rounded_up(high * ratio) for ratio in _RATIOS]
-    return tuple((alpha, _largest_scale(epsilon, delta, adjacency, alpha)) for alpha in alphas)
+        low, high = (low, middle) if target.reachable(middle) else (middle, high)
+    alphas = [rounded_up(high * ratio) for ratio in (_RATIOS if target.persons is None else _FEWER_RATIOS)]
+    return tuple((alpha, _largest_scale(target, alpha)) for alpha in alphas)
 
 
-def _reachable(epsilon: float, delta: float, adjacency: Adjacency, alpha: float) -> bool:
-    weakest = PseudocountMechanism(scale=1e-6 / (2 * alpha + 1), pseudocount=alpha, adjacency=adjacency)
-    return bool(weakest.exact_delta(epsilon) <= delta)
-
-
-def _largest_scale(epsilon: float, delta: float, adjacency: Adjacency, alpha: Fraction) -> float:
+def _largest_scale(target: _Target, alpha: Fraction) -> float:
+    """For a record; for a person the largest by the two extreme spreadings, below that of a record."""
+    epsilon, delta = target[:2]
     try:
-        return float(
-            PseudocountMechanism.calibrate(epsilon=epsilon, delta=delta, pseudocount=float(alpha), adjacency=adjacency).scale
-        )
+        most = PseudocountMechanism.calibrate(
+            epsilon=epsilon, delta=delta, pseudocount=float(alpha), adjacency=target.adjacency
+        ).scale
     except ValueError:
-        if not _reachable(epsilon, delta, adjacency, float(alpha)):
+        if target.persons is None and not target.reachable(float(alpha)):
             raise
         invalid("(epsilon, delta)", (epsilon, delta), "the accountant finds no scale for it: choose another pair")
+    return float(most) if target.persons is None else _lowered(target, float(most), float(alpha))
+
+
+def _lowered(target: _Target, high: float, alpha: float) -> float:
+    """The largest scale up to `high` by the extreme spreadings, to three parts in a thousand."""
+    require(
+        target.reachable(alpha),
+        "pseudocount",
+        alpha,
+        "no scale reaches (epsilon, delta) for a person with so many records: raise the pseudo-count",
+    )
+    low = high
+    while not target.holds(low, alpha, quick=True):
+        low, high = low / 2, low
+    while high / low > 1.003:
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if target.holds(middle, alpha, quick=True) else (low, middle)
+    return low

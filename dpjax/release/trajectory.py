@@ -20,19 +20,17 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
-import numbers
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from dpjax._errors import invalid, require
+from dpjax._errors import require
 from dpjax.chains import MarkovChain
-from dpjax.release.exact_coins import SYSTEM, Below
+from dpjax.release.entropy import SYSTEM, Below
 from dpjax.release.exact_selection import permute_and_flip, weighted
 from dpjax.release.lengths import STEPS, WholeDistances
+from dpjax.release.rationals import exact_positive
 
 _WEIGHTS = 2**60  # the public initial law in whole numbers
 
@@ -90,18 +88,3 @@ class TrajectoryRelease:
     def initial_weights(self) -> list[int]:
         """The chain's public initial law in whole numbers, found once: state i begins with probability weights[i] / sum(weights)."""
         return [int(share * _WEIGHTS) for share in np.asarray(self.chain.initial_distribution, np.float64).tolist()]
-
-
-def exact_positive(name: str, value: Any) -> Fraction:
-    """A positive, finite number as the Fraction it is; ValueError otherwise."""
-    if isinstance(value, float) and not math.isfinite(value):
-        invalid(name, value, "give a finite number")
-    if isinstance(value, bool) or not isinstance(value, str | Decimal | float | numbers.Rational):
-        invalid(name, value, "give a number")
-    try:
-        exact = Fraction(value)
-    except (ValueError, ZeroDivisionError, OverflowError):
-        invalid(name, value, "give a number, such as 0.5 or 1/3")
-    require(exact > 0, name, value, "give a number above 0")
-    require(Fraction(1, 10**12) <= exact <= 10**12, name, value, "give a number between 1e-12 and 1e12")
-    return exact

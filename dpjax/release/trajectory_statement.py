@@ -10,16 +10,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import platform
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-import numpy as np
-import scipy
-
-import dpjax
 from dpjax._errors import invalid, require
-from dpjax.release.trajectory import TrajectoryRelease, exact_positive
+from dpjax.release.rationals import exact_positive
+from dpjax.release.statement import versions
+from dpjax.release.trajectory import TrajectoryRelease
 
 _MARGIN = 1 + 1e-9  # over the round-off of a computed loss
 _DIGITS = 5
@@ -45,11 +42,12 @@ class TrajectoryStatement:
 
     def __str__(self) -> str:
         f = self.fields
+        made = "made with " + ", ".join(f"{name} {version}" for name, version in f["versions"].items())
         lines = ["PRIVACY STATEMENT: private trajectory", f["mechanism"], "", "What is promised"]
         lines += [f"- {line}" for line in f["promises"]]
         lines += ["", "What is not hidden"]
         lines += [f"- {line}" for line in f["reveals"]]
-        lines += ["", "The chain", f"- {f['chain']['words']}", "", "How it is drawn", f"- {f['arithmetic']}", f"- {f['versions']}"]
+        lines += ["", "The chain", f"- {f['chain']['words']}", "", "How it is drawn", f"- {f['arithmetic']}", f"- {made}"]
         return "\n".join(lines) + "\n"
 
 
@@ -81,9 +79,15 @@ def trajectory_statement(
             f"whole-number distances in millionths of a {unit[:-1]}, never longer than the unrounded ones; exact rational coins;"
             " bits of the operating system; no seed"
         ),
-        "versions": f"dpjax {dpjax.__version__}, Python {platform.python_version()}, NumPy {np.__version__}, SciPy {scipy.__version__}",
+        "versions": versions(),
     }
     return TrajectoryStatement(fields)
+
+
+def neighbours(release: TrajectoryRelease) -> str:
+    """What a ledger adds up under: trajectories within rho on these very lengths."""
+    lengths = release.distances.fingerprint()[:16]
+    return f"trajectories within {release.rho} {release.distances.unit} on the lengths {lengths}"
 
 
 def _substitution(release: TrajectoryRelease, largest: Fraction) -> tuple[float, bool]:

@@ -71,8 +71,8 @@ def test_a_leaky_scale_is_caught_and_the_plan_is_not():
     loud = object.__new__(type(plan.form))
     loud.__dict__.update({**plan.form.__dict__, "scale": 8 * plan.form.scale})
     wrong = dataclasses.replace(plan, form=loud)
-    assert bound(plan, first, second, 1500) <= EPSILON
-    assert bound(wrong, first, second, 1500) > EPSILON
+    assert bound(plan, first, second, 3000) <= EPSILON
+    assert bound(wrong, first, second, 3000) > EPSILON
 
 
 def test_a_support_read_off_the_data_is_caught():

@@ -4,18 +4,22 @@ import doctest
 import pathlib
 import re
 
-from dpjax.release import urn
+from dpjax.release import persons, spreads, urn
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "release.md"
 
 
 def test_the_page_runs(tmp_path, capsys):
-    (block,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert len(blocks) == 2
     names = {"out": tmp_path / "release"}
-    exec(compile(block, str(PAGE), "exec"), names)
+    for block in blocks:
+        exec(compile(block, str(PAGE), "exec"), names)
     assert (tmp_path / "release" / "statement.txt").exists()
     assert "pseudo-records" in capsys.readouterr().out
 
 
 def test_the_docstrings_run():
     assert doctest.testmod(urn) == (0, 2)
+    assert doctest.testmod(persons) == (0, 4)
+    assert doctest.testmod(spreads) == (0, 1)

@@ -9,11 +9,11 @@ from dpjax.release.selection import CAP, DISTANCES, _cost
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_the_cost_is_within_its_share_and_one_threshold_less_is_not(adjacency):
     chosen = ThresholdedSelection.calibrate(epsilon=0.3, delta=1e-7, adjacency=adjacency)
-    epsilon, delta = _cost(chosen.scale, chosen.threshold, adjacency)
+    epsilon, delta = _cost(chosen.scale, chosen.threshold, DISTANCES[adjacency])
     assert epsilon <= 0.3
     assert delta <= 1e-7
-    assert _cost(chosen.scale, chosen.threshold - 1, adjacency)[1] > 1e-7
-    assert _cost(chosen.scale * (1 - 1e-9), chosen.threshold, adjacency)[0] > 0.3
+    assert _cost(chosen.scale, chosen.threshold - 1, DISTANCES[adjacency])[1] > 1e-7
+    assert _cost(chosen.scale * (1 - 1e-9), chosen.threshold, DISTANCES[adjacency])[0] > 0.3
     assert chosen.scale == pytest.approx(DISTANCES[adjacency][1] / 0.3)
 
 

@@ -18,7 +18,7 @@ COUNTS3 = "from,A,B,C\nA,92,5,3\nB,4,91,5\nC,1,9,90\n"
 
 @pytest.fixture
 def below():
-    """A seeded generator in the place of secrets.randbelow, so that a statistical test gives one verdict."""
+    """A seeded generator in the place of the operating system's whole numbers, so that a statistical test gives one verdict."""
     return random.Random(1).randrange
 
 

@@ -1,0 +1,152 @@
+"""What several records of one person may cost in Theorem 7's form: the worst spreading over cells, as a computed bound.
+
+One person's records (at most m, at most r of them in a row) are replaced by any others (at most m, at most r in a row). What both have in
+common stays; cell j loses or gains d_j records. Independent Gammas of shapes s (count + alpha) dominate the release (Theorem 7), and
+Gamma(s (c + alpha + d)) = Gamma(s (alpha + d)) + an independent Gamma(s c), the latter of the same law in both databases: counts 0 are
+worst in every touched cell at once. What is left is a product over the touched cells, by two partitions p (lost) and q (gained):
+
+    P = prod_i Gamma(s alpha + s p_i) x prod_j Gamma(s alpha),   Q = prod_i Gamma(s alpha) x prod_j Gamma(s alpha + s q_j).
+
+Fewer than m records are a marginal of m: append cells of one record. So delta(eps) is at most the largest over pairs of partitions of m into
+parts of at most r, both orders, which covers both directions. Adding or removing a person: one of the two partitions is empty.
+
+*Computed from above.* delta = E_P (1 - e^eps prod_i Y_i)^+, Y_i = dQ/dP of cell i, independent; it is convex and falls in each Y_i >= 0. On a grid
+of losses of width w the mass of a cell between two points is split among the two so that E Y stays (a mean-preserving spread: delta rises), the
+split shifted to the larger loss by more than its round-off; losses below the grid move up to its end, those above it count as infinite. The
+laws of sums come from Fourier transforms, whose round-off, at most sqrt(N) log2(N) times the machine's a cell, is added.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import fft, signal, special
+
+LARGEST = 10  # records whose spreadings are gone through
+_TAIL = 1e-13  # mass of one cell beyond the grid, where the grid's length allows
+_LONGEST = 2**15  # grid points on one side
+_LARGEST_SHAPE = 1e5  # up to which SciPy's incomplete Gamma functions keep _SPLIT beyond 4.5 standard deviations
+_LOW = -60.0  # log x under which P(X < x) = x^shape / Gamma(shape + 1), to 1e-26
+_SPLIT = 1e-8  # more than the relative round-off of a cell's mass
+
+Partition = tuple[int, ...]
+
+
+class _Cell(NamedTuple):
+    """A cell's loss on the grid -K, ..., K, as Fourier transforms: records lost, records gained, and their infinite masses."""
+
+    lost: np.ndarray
+    gained: np.ndarray
+    lost_beyond: float
+    gained_beyond: float
+
+
+@functools.lru_cache(maxsize=64)
+def partitions(total: int, largest: int) -> tuple[Partition, ...]:
+    """The ways to write `total` as a sum of falling whole numbers from 1 to `largest`.
+
+    >>> partitions(4, 2)
+    ((2, 2), (2, 1, 1), (1, 1, 1, 1))
+    """
+    if total == 0:
+        return ((),)
+    return tuple((part, *rest) for part in range(min(largest, total), 0, -1) for rest in partitions(total - part, part))
+
+
+def spread_delta(
+    epsilon: float, scale: float, pseudocount: float, spreads: Sequence[Partition], *, one_sided: bool = False, steps: int = 16
+) -> float:
+    """An upper bound of the largest delta(epsilon) over pairs of these partitions; one_sided: over single ones, in both directions.
+
+    steps: grid points in a standard deviation of one record's loss, and in epsilon; more are tighter. 1 where the shapes are beyond 1e5.
+    """
+    a = scale * pseudocount
+    largest = max(max(p) for p in spreads)
+    if a + scale * largest > _LARGEST_SHAPE:
+        return 1.0
+    width, reach = _grid(epsilon, a, scale, largest, steps)
+    longest = max(len(p) for p in spreads)
+    length = fft.next_fast_len(longest * 2 * reach + 1, real=True)
+    cells = {part: _cell(a, scale * part, width, reach, length) for part in {part for p in spreads for part in p}}
+    lost = np.stack([_law([cells[part].lost for part in p], reach, longest, length) for p in spreads])
+    gained = np.stack([_law([cells[part].gained for part in p], reach, longest, length) for p in spreads])
+    lost_finite = np.array([math.prod(1 - cells[part].lost_beyond for part in p) for p in spreads])
+    gained_finite = np.array([math.prod(1 - cells[part].gained_beyond for part in p) for p in spreads])
+    at = round(epsilon / width)
+    if one_sided:
+        at += longest * reach
+        found = [
+            _curve(law, width)[:, at : at + 1].sum(axis=1) + 1 - mass
+            for law, mass in ((lost, lost_finite), (gained, gained_finite))
+        ]
+        worst = float(np.max(found))
+    else:
+        curve = _curve(gained, width)  # at losses -longest K, ..., longest K
+        shifted = np.pad(curve, ((0, 0), (0, at)))[:, at:]  # delta of the gained cells at epsilon + loss
+        worst = float(np.max(lost @ shifted[:, ::-1].T + 1 - np.outer(lost_finite, gained_finite)))
+    cells_in_all = longest * (1 if one_sided else 2)
+    return min(1.0, worst * (1 + 1e-9) + cells_in_all * math.sqrt(length) * math.log2(length) * 4 * sys.float_info.epsilon)
+
+
+def _grid(epsilon: float, a: float, scale: float, largest: int, fineness: int) -> tuple[float, int]:
+    """The width of a step, a whole share of epsilon, and how many steps lie on each side of 0."""
+    deviation = scale * math.sqrt(float(special.polygamma(1, a)))
+    steps = math.ceil(epsilon * fineness / min(deviation, epsilon))
+    h = scale * largest
+    shift = float(special.gammaln(a) - special.gammaln(a + h))
+    low = min(math.log(max(float(special.gammaincinv(a, _TAIL)), 1e-300)), (math.log(_TAIL) + float(special.gammaln(a + 1))) / a)
+    high = math.log(float(special.gammainccinv(a + h, _TAIL)))
+    beyond = max(abs(h * low + shift), abs(h * high + shift))
+    return epsilon / steps, min(math.ceil(beyond * steps / epsilon), _LONGEST)
+
+
+def _cell(a: float, h: float, width: float, reach: int, length: int) -> _Cell:
+    """Gamma(a + h) against Gamma(a), loss h log x + log Gamma(a) - log Gamma(a + h)."""
+    points = np.arange(-reach, reach + 1)
+    logs = (points * width - (special.gammaln(a) - special.gammaln(a + h))) / h
+    (big, big_below, big_above), (small, small_below, small_above) = (_masses(shape, logs) for shape in (a + h, a))
+    lost = _split(big, small, points[1:] * width, width)
+    lost[0] += big_below
+    gained = _split(small[::-1], big[::-1], points[1:] * width, width)
+    gained[0] += small_above
+    transforms = [fft.rfft(law, length) for law in (lost, gained)]
+    return _Cell(transforms[0], transforms[1], big_above, small_below)
+
+
+def _masses(shape: float, logs: np.ndarray) -> tuple[np.ndarray, float, float]:
+    """Gamma(shape)'s mass between neighbours of e^logs, below the first and above the last."""
+    x = np.exp(np.clip(logs, _LOW, 700.0))
+    low = logs < _LOW
+    below = np.where(low, np.exp(np.minimum(shape * logs - special.gammaln(shape + 1), 0.0)), special.gammainc(shape, x))
+    above = np.where(low, 1 - below, special.gammaincc(shape, x))
+    between = np.where((below[1:] < 0.5) | low[1:], np.diff(below), -np.diff(above))
+    return np.maximum(between, 0.0), float(below[0]), float(above[-1])
+
+
+def _split(p: np.ndarray, q: np.ndarray, upper: np.ndarray, width: float) -> np.ndarray:
+    """Masses on the grid: those between two points shared out so that the mean of dQ/dP stays or falls."""
+    mean = np.divide(q, p, out=np.zeros_like(q), where=p > 0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        share = (np.exp(np.log(np.maximum(mean, 1e-320)) + upper) - 1 - _SPLIT) / math.expm1(width)
+    down = np.clip(share, 0.0, 1.0) * p
+    return np.append(down, 0.0) + np.append(0.0, p - down)
+
+
+def _law(transforms: Sequence[np.ndarray], reach: int, longest: int, length: int) -> np.ndarray:
+    """The law of a sum of cells on -longest K, ..., longest K."""
+    law = fft.irfft(functools.reduce(np.multiply, transforms), length)[: len(transforms) * 2 * reach + 1]
+    beside = (longest - len(transforms)) * reach
+    return np.pad(np.maximum(law, 0.0), (beside, beside))
+
+
+def _curve(law: np.ndarray, width: float) -> np.ndarray:
+    """delta at each grid point e: the sum over losses l > e of law(l) (1 - e^(e - l))."""
+    backwards = law[:, ::-1]
+    decay = math.exp(-width)
+    inclusive = signal.lfilter([1.0], [1.0, -decay], backwards)  # sum over l >= e of law(l) e^(e - l)
+    return np.maximum(np.cumsum(backwards, axis=1) - inclusive, 0.0)[:, ::-1]

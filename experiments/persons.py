@@ -1,0 +1,139 @@
+"""Error against m, the records kept of each person: few leave much out and what is heavy users' goes; many take much noise.
+
+`python -m experiments.persons [DIR]`. PERSONS invented persons make trips among STATES states, heavy-tailed in number (1 + the whole part of a
+log-normal number) and the more trips the more like one another, so that leaving records out moves the shares. Error: total variation of each row
+from the shares of all records, weighted by the row's share of records; `dropped` that of the kept records without noise, the mean of SAMPLINGS. The
+mechanisms protect a person replaced by any other at (EPSILON, DELTA). Dirichlet rows exactly; discrete Laplace by DRAWS draws.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import random
+import sys
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from dpjax.baselines import dirichlet_errors
+from dpjax.release import NoiseForm, PersonBound, PersonSampler, Theorem7Form
+from dpjax.release.model import floored
+from experiments.stored import stored
+
+PERSONS, STATES, EPSILON, DELTA = 1000, 8, 1.0, 1e-6
+KEPT = (1, 2, 3, 5, 7, 10)
+SAMPLINGS, DRAWS = 5, 50
+ERRORS = ("dropped", "pseudocount", "discrete-laplace", "discrete-gaussian")
+
+
+def persons(seed: int = 0) -> list[list[tuple[int, int]]]:
+    """The trips of each invented person."""
+    rng = np.random.default_rng(seed)
+    common = rng.dirichlet(np.full(STATES**2, 0.5))
+    found = []
+    for _ in range(PERSONS):
+        trips = 1 + int(rng.lognormal(1.5, 1.2))
+        own = rng.dirichlet(np.full(STATES**2, 0.2))
+        weight = trips / (trips + 10)
+        cells = rng.choice(STATES**2, trips, p=weight * common + (1 - weight) * own)
+        found.append([divmod(int(cell), STATES) for cell in cells])
+    return found
+
+
+def run(out: pathlib.Path) -> list[pathlib.Path]:
+    """The table and the figure, from stored numbers."""
+    folder = out / "persons"
+    settings = {
+        "persons": PERSONS,
+        "states": STATES,
+        "epsilon": EPSILON,
+        "delta": DELTA,
+        "kept": KEPT,
+        "draws": DRAWS,
+        "samplings": SAMPLINGS,
+    }
+    results = stored(folder / "persons.nc", settings, _measure)
+    table, figure = folder / "persons.md", folder / "persons.png"
+    table.write_text(_table(results), encoding="utf-8")
+    _draw(results, figure)
+    return [table, figure]
+
+
+def _measure() -> xr.Dataset:
+    everybody = persons()
+    counts = _counts(everybody, PersonBound(10_000), 0)
+    totals = counts.sum(axis=1)
+    truth, weights = counts / totals[:, None], totals / totals.sum()
+    rows = []
+    for m in KEPT:
+        kept = [_counts(everybody, PersonBound(m), seed) for seed in range(SAMPLINGS)]
+        rows.append([*_errors(truth, weights, kept, m), np.mean([c.sum() for c in kept]) / counts.sum()])
+    found = np.array(rows)
+    return xr.Dataset(
+        {"error": (("m", "of"), found[:, :-1]), "share_kept": ("m", found[:, -1])}, {"m": list(KEPT), "of": list(ERRORS)}
+    )
+
+
+def _counts(everybody: list[list[tuple[int, int]]], bound: PersonBound, seed: int) -> np.ndarray:
+    sampler = PersonSampler(bound, random.Random(seed).randrange)
+    for number, trips in enumerate(everybody):
+        for origin, target in trips:
+            sampler.add(str(number), origin, target)
+    counts = np.zeros((STATES, STATES))
+    for pair, count in sampler.records().counts.items():
+        counts[pair] = count
+    return counts
+
+
+def _errors(truth: np.ndarray, weights: np.ndarray, kept: list[np.ndarray], m: int) -> list[float]:
+    bound, size = PersonBound(m), float(PERSONS * m / STATES)
+    form = Theorem7Form.calibrate(epsilon=EPSILON, delta=DELTA, cells=STATES, row_records=size, persons=bound)
+    s, alpha = float(form.scale), float(form.pseudocount)
+    dropped = [_distance(truth, weights, c / c.sum(axis=1, keepdims=True)) for c in kept]
+    rows = [float(weights @ dirichlet_errors(truth, s * (c + alpha))[1]) for c in kept]
+    noisy: list[list[Any]] = []
+    for name in ("discrete-laplace", "discrete-gaussian"):
+        noise = NoiseForm.calibrate(name, epsilon=EPSILON, delta=DELTA, persons=bound)  # type: ignore[arg-type]
+        noisy.append([_distance(truth, weights, _drawn(noise, c, seed)) for seed in range(DRAWS) for c in kept])
+    return [float(np.mean(values)) for values in (dropped, rows, *noisy)]
+
+
+def _drawn(form: NoiseForm, counts: np.ndarray, seed: int) -> np.ndarray:
+    reach = 16 * int(1 + float(form.parameter) ** (1 if form.name == "discrete-laplace" else 0.5))
+    law = form.pmf(reach)
+    noise = np.random.default_rng(seed).choice(np.arange(-reach, reach + 1), counts.shape, p=law / law.sum())
+    return floored(counts + noise, np.ones(counts.shape, dtype=bool))
+
+
+def _distance(truth: np.ndarray, weights: np.ndarray, shares: np.ndarray) -> float:
+    return float(weights @ (0.5 * np.abs(shares - truth).sum(axis=1)))
+
+
+def _table(results: xr.Dataset) -> str:
+    lines = [
+        "| m | records kept | dropping alone | pseudo-count | discrete Laplace | discrete Gaussian |",
+        "|---|---|---|---|---|---|",
+    ]
+    for m in results.m.values.tolist():
+        one = results.sel(m=m)
+        lines.append(f"| {m} | {float(one.share_kept):.0%} | " + " | ".join(f"{float(x):.4f}" for x in one.error.values) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _draw(results: xr.Dataset, path: pathlib.Path) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.2, 3.6), layout="constrained")
+    axes = figure.add_subplot()
+    names = ("dropping alone, no noise", "pseudo-count rows", "discrete Laplace", "discrete Gaussian")
+    for of, name, style in zip(ERRORS, names, ("k--", "o-", "s-", "^-"), strict=True):
+        axes.plot(results.m, results.error.sel(of=of), style, label=name, markersize=4)
+    axes.set(xlabel="records kept of each person, m", ylabel="total variation of a row", ylim=(0, None))
+    axes.set_title(f"{PERSONS:,} invented persons, {STATES} states; a person at ({EPSILON:g}, {DELTA:g})", fontsize=9)
+    axes.legend(fontsize=8, frameon=False)
+    figure.savefig(path, dpi=150)
+
+
+if __name__ == "__main__":
+    print("\n".join(str(path) for path in run(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "results"))))
