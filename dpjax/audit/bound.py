@@ -22,7 +22,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Key, Shaped
 
-from dpjax._errors import require
+from dpjax._errors import require, require_number, require_whole
 from dpjax.audit.clopper_pearson import epsilon_limit
 from dpjax.audit.events import Event, choose
 
@@ -49,7 +49,8 @@ class AuditResult:
     draws_q: int
 
     def refutes(self, claimed: float) -> bool:
-        """Whether the draws contradict a claimed epsilon at this delta."""
+        """Whether the draws contradict a claimed epsilon, finite and 0 or more, at this delta."""
+        require_claim(claimed)
         return self.lower_bound > claimed
 
 
@@ -70,8 +71,7 @@ def lower_bound(samples_p: Any, samples_q: Any, *, delta: float = 0.0, confidenc
     same = len(p) == len(q) and np.issubdtype(p.dtype, np.floating) == np.issubdtype(q.dtype, np.floating)
     require(same, "samples_q", q, f"give {len(p)} draws of the kind of samples_p")
     require(len(p) >= LEAST, "samples_p", p, f"give {LEAST} draws or more")
-    require(bool(0 <= delta < 1), "delta", delta, "give a probability, at least 0 and below 1")
-    require(bool(0 < confidence < 1), "confidence", confidence, "give a probability strictly between 0 and 1")
+    _require_levels(delta, confidence)
     risk = (1 - confidence) / 2
     found = [_one_direction(p, q, float(delta), risk), _one_direction(q, p, float(delta), risk)]
     forward = found[0][0] >= found[1][0]
@@ -97,10 +97,10 @@ def audit(
     sampler(key, n): n independent outputs on the first axis. score: outputs -> n scores or categories; None takes the outputs as
     they are. n counts both halves.
     """
-    require(n >= LEAST, "n", n, f"ask for {LEAST} draws or more")
+    require_whole(n, "n", f"ask for {LEAST} draws or more, a whole number", least=LEAST)
+    _require_levels(delta, confidence)
     keys = jax.random.split(key)
-    drawn = [np.asarray(sampler(k, n)) for k, sampler in zip(keys, (sampler_p, sampler_q), strict=True)]
-    p, q = drawn if score is None else [np.asarray(score(outputs)) for outputs in drawn]
+    p, q = (_scored(sampler, k, n, score, name) for k, sampler, name in zip(keys, (sampler_p, sampler_q), "pq", strict=True))
     return lower_bound(p, q, delta=delta, confidence=confidence)
 
 
@@ -113,6 +113,25 @@ def _one_direction(
     hits_p, hits_q = event.hits(p[half:]), event.hits(q[half:])
     limit = float(epsilon_limit(hits_p, len(p) - half, hits_q, len(q) - half, delta, risk))
     return limit, event, hits_p, hits_q
+
+
+def require_claim(claimed: Any, argument: str = "claimed") -> None:
+    """A claim that an audit can test: an infinite or missing epsilon is none, and no epsilon is below 0."""
+    require_number(claimed, argument, "give the claimed epsilon, a finite number of nats, 0 or more", lambda x: x >= 0)
+
+
+def _require_levels(delta: Any, confidence: Any) -> None:
+    require_number(delta, "delta", "give a probability, at least 0 and below 1", lambda x: 0 <= x < 1)
+    require_number(confidence, "confidence", "give a probability strictly between 0 and 1", lambda x: 0 < x < 1)
+
+
+def _scored(sampler: Sampler, key: Key[Array, ""], n: int, score: Callable[[Any], Any] | None, name: str) -> np.ndarray:
+    """n draws of a sampler as scores or categories; ValueError where there are more or fewer."""
+    outputs = np.asarray(sampler(key, n))
+    require(outputs.shape[:1] == (n,), f"the shape of sampler_{name}'s outputs", outputs.shape, f"return {n} draws, as asked for")
+    scores = outputs if score is None else np.asarray(score(outputs))
+    require(scores.shape[:1] == (n,), f"the shape of the scores of sampler_{name}", scores.shape, f"return {n}, one for each draw")
+    return scores
 
 
 def _checked(samples: Any, name: str) -> Shaped[np.ndarray, " draws"]:

@@ -21,8 +21,8 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from dpjax._errors import require
-from dpjax.audit.bound import AuditResult, Sampler, audit
+from dpjax._errors import require, require_kind
+from dpjax.audit.bound import AuditResult, Sampler, audit, require_claim
 from dpjax.selection import permute_and_flip
 from dpjax.simplex import DirichletMechanism, MatrixMechanism, PseudocountMechanism, exact_epsilon
 from dpjax.trajectory import ChenMechanism, OfflineMechanism, TrajectoryMechanism, pairwise_losses
@@ -46,6 +46,9 @@ class Target:
     delta: float
     exact: float
     claimed: float
+
+    def __post_init__(self) -> None:
+        require_claim(self.claimed)
 
     def audit(self, key: Key[Array, ""], n: int, confidence: float = 0.99) -> AuditResult:
         """The lower bound from n draws of each input."""
@@ -133,6 +136,7 @@ def trajectory_target(m: Online, *, claimed: float | None = None, drawn_by: Onli
 
     delta is 0; the outputs are private states, taken as categories. Needs the losses of all pairs of states.
     """
+    require_kind(m, "m", (TrajectoryMechanism, ChenMechanism), "give a TrajectoryMechanism or a ChenMechanism")
     losses = pairwise_losses(m)
     s, v = (int(i) for i in np.unravel_index(np.argmax(losses), losses.shape))
     start, one = telling_start(m, s, v), drawn_by or m
@@ -160,6 +164,7 @@ def offline_target(m: OfflineMechanism, *, claimed: float | None = None, drawn_b
     What a substitution costs depends on the rest of the trajectory: s_2 and the public s'_0 are those that show most, and the exact
     value is for these two trajectories. delta is 0; the outputs (s'_1, s'_2) are categories. Tries n^2 contexts: small chains.
     """
+    require_kind(m, "m", OfflineMechanism, "give an OfflineMechanism; trajectory_target takes the others")
     bounds, n = m.loss_bounds(), m.graph.n_states
     s, v = (int(i) for i in np.unravel_index(np.argmax(bounds), bounds.shape))
     contexts = [(start, last) for start in range(n) for last in range(n)]
@@ -209,5 +214,5 @@ def selection_target(
 
 
 def _target(name: str, p: Sampler, q: Sampler, score: Any, delta: float, exact: float, claimed: float | None) -> Target:
-    claim = exact if claimed is None else float(claimed)
+    claim = exact if claimed is None else claimed
     return Target(name=name, sampler_p=p, sampler_q=q, score=score, delta=float(delta), exact=exact, claimed=claim)

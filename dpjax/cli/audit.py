@@ -91,11 +91,14 @@ def audit(
     import jax
 
     from dpjax._errors import require
+    from dpjax.audit.bound import require_claim
 
     names = mechanisms or list(_TARGETS)
     for name in names:
         require(name in _TARGETS, "MECHANISM", name, f"choose among {', '.join(_TARGETS)}")
     require(claimed is None or len(names) == 1, "--claimed", claimed, "name the one mechanism that it is claimed of")
+    if claimed is not None:
+        require_claim(claimed, "--claimed")
     require(0 < confidence < 1, "--confidence", confidence, "give a probability strictly between 0 and 1")
     settings = Settings(
         k, eta, n_records, n_categories, gamma, scale, pseudocount, counts, epsilon, rho, b, costs, other_costs, delta, claimed

@@ -11,6 +11,12 @@ from dpjax.simplex._rounding import Numbers, Real, float64
 _ROUNDING = 1e-12
 
 
+def check_one(**values: Real) -> None:
+    """Each is one number, no list or array."""
+    for name, value in values.items():
+        require(float64(value, name).ndim == 0, name, value, "it must be one number")
+
+
 def check_count(value: Real, name: str, least: int) -> Numbers:
     """A number of categories: whole, at least `least`."""
     array = float64(value, name)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from dpjax._errors import invalid, require
+from dpjax._errors import real_array, require
 
 SAFETY = 1e-12
 # absolute error of a loss where log Beta or log Gamma functions do not cancel exactly: delta is taken at an epsilon lowered by it
@@ -36,14 +36,7 @@ def plain(x: Any) -> Any:
 
 def float64(x: Real, name: str) -> Numbers:
     """`x` as a float64 array without NaN; text, booleans, complex numbers and what overflows are refused."""
-    try:
-        given = np.asarray(x)
-        array = given.astype(np.float64) if given.dtype.kind in "iuf" or given.dtype.name == "bfloat16" else None
-    except (TypeError, ValueError, OverflowError):
-        array = None
-    if array is None or np.isnan(array).any():
-        invalid(name, x, "it must be a number")
-    return array
+    return real_array(x, name, "it must be a number")
 
 
 def check_epsilon(epsilon: Real) -> Numbers:

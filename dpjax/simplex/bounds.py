@@ -20,7 +20,10 @@ from typing import NamedTuple
 import numpy as np
 
 from dpjax._errors import require
+from dpjax.simplex._domain import check_positive
 from dpjax.simplex._rounding import SAFETY, Real, float64
+
+_OFF = 1e-5  # how far probabilities may be from their sum: those of float32 are
 
 
 class Bound(NamedTuple):
@@ -33,30 +36,43 @@ class Bound(NamedTuple):
 
 def half_row_distance(A: Real) -> np.float64:
     """tau_1(A) = 1/2 max_ij sum_l |A_il - A_jl| for A (n, n): the largest ||z^T A||_1 over z of l1 norm 1 and sum 0."""
-    matrix = float64(A, "A")
+    matrix = _square(A, "A")
     return np.float64(max(np.abs(matrix - row).sum(axis=1).max() for row in matrix) / 2)
 
 
 def stationary_gap_bound(dP: Real, weights: Real, deviation: Real) -> np.float64:
     """Theorem 4' for one draw: TV <= 1/2 tau_1(A#) sum_i w_i ||dP_i||_1 with w = pi~ and A# of P, or w = pi and A# of P~."""
-    moved = np.abs(float64(dP, "dP")).sum(axis=1)
-    return np.float64(0.5 * half_row_distance(deviation) * (float64(weights, "weights") @ moved) * (1 + SAFETY))
+    change = _square(dP, "dP")
+    kept = np.abs(change).max() <= 1 + _OFF and np.abs(change.sum(axis=1)).max() <= _OFF
+    require(bool(kept), "dP", dP, "give the difference of two transition matrices: its rows sum to 0")
+    moved, law = np.abs(change).sum(axis=1), _law(weights, "weights", len(change))
+    return np.float64(0.5 * half_row_distance(_deviation(deviation, len(change))) * (law @ moved) * (1 + SAFETY))
 
 
 def stationary_bound(kl: Real, pi: Real, deviation: Real) -> Bound:
     """Theorem 4' on E TV(pi, pi~) from the rows' expected KL (rows,), with the printed Theorem 4; vacuous from 1 on."""
-    rows, weights = _kl(kl), float64(pi, "pi")
-    value = 0.5 * half_row_distance(deviation) * np.sqrt(2 * rows.sum()) * (1 + SAFETY)
-    column = np.abs(float64(deviation, "deviation") - weights).sum(axis=0).max()
+    rows = _kl(kl)
+    weights, A = _law(pi, "pi", len(rows)), _deviation(deviation, len(rows))
+    value = 0.5 * half_row_distance(A) * np.sqrt(2 * rows.sum()) * (1 + SAFETY)
+    column = np.abs(A - weights).sum(axis=0).max()
     printed = 0.5 * column * np.sqrt(2 * (weights @ rows))
     return Bound(np.float64(value), np.float64(printed), bool(value >= 1))
 
 
 def expected_change_bound(P: Real, k: Real, kl: Real) -> np.float64:
-    """A bound on E ||P - P~||_1, the largest column sum of |P - P~|, for P (rows, n), k and expected KL of the rows (rows,)."""
-    matrix, rows = float64(P, "P"), _kl(kl)
-    concentration = np.broadcast_to(float64(k, "k"), rows.shape)
-    spread = np.sqrt(matrix * (1 - matrix) / (concentration[:, None] + 1))
+    """A bound on E ||P - P~||_1, the largest column sum of |P - P~|, for P (rows, n), k and expected KL of the rows (rows,).
+
+    k: positive, one for each row, or one for all.
+    """
+    rows, matrix, concentration = _kl(kl), float64(P, "P"), check_positive(k, "k")
+    require(
+        matrix.ndim == 2 and len(matrix) == len(rows), "the shape of P", matrix.shape, f"give {len(rows)} rows, one for each KL"
+    )
+    good = (matrix >= 0).all() and np.abs(matrix.sum(axis=1) - 1).max() <= _OFF
+    require(bool(good), "P", P, "its entries must be at least 0 and each row must sum to 1")
+    require(concentration.shape in ((), rows.shape), "k", k, f"give one number, or one for each of {len(rows)} rows")
+    concentration = np.broadcast_to(concentration, rows.shape)
+    spread = np.sqrt(matrix * np.maximum(1 - matrix, 0.0) / (concentration[:, None] + 1))  # an entry may be 1 + round-off
     by_variance = np.sqrt((spread.sum(axis=0) ** 2).sum())
     return np.float64(min(0.5 * np.sqrt(2 * rows).sum(), by_variance) * (1 + SAFETY))
 
@@ -64,11 +80,38 @@ def expected_change_bound(P: Real, k: Real, kl: Real) -> np.float64:
 def ergodicity_bound(P: Real, k: Real, kl: Real, pi: Real) -> Bound:
     """Theorem 5' on E |tau_inf(P) - tau_inf(P~)|, with the printed Theorem 5; vacuous from n//2 on, the largest tau_inf of all."""
     value = expected_change_bound(P, k, kl)
-    printed = np.sqrt(2 * (float64(pi, "pi") @ _kl(kl)))
+    rows = _kl(kl)
+    printed = np.sqrt(2 * (_law(pi, "pi", len(rows)) @ rows))
     return Bound(value, np.float64(printed), bool(value >= np.shape(P)[1] // 2))
 
 
 def _kl(kl: Real) -> np.ndarray:
     rows = float64(kl, "kl")
-    require(rows.ndim == 1 and bool((rows >= 0).all()), "kl", kl, "it must hold one expected KL, at least 0, for each row")
+    good = rows.ndim == 1 and rows.size > 0 and bool((np.isfinite(rows) & (rows >= 0)).all())
+    require(good, "kl", kl, "it must hold one expected KL, finite and at least 0, for each row")
     return rows
+
+
+def _law(pi: Real, name: str, n: int) -> np.ndarray:
+    law = float64(pi, name)
+    require(law.shape == (n,), f"the shape of {name}", law.shape, f"give {n} probabilities, one for each row")
+    require(bool((law >= 0).all() and abs(law.sum() - 1) <= _OFF), name, pi, "give probabilities that are 0 or more and sum to 1")
+    return law
+
+
+def _square(A: Real, name: str) -> np.ndarray:
+    matrix = float64(A, name)
+    good = matrix.ndim == 2 and len(matrix) == matrix.shape[1] >= 2
+    require(good, f"the shape of {name}", matrix.shape, "give a square matrix of two states or more")
+    require(bool(np.isfinite(matrix).all()), name, A, "its entries must be finite")
+    return matrix
+
+
+def _deviation(deviation: Real, n: int) -> np.ndarray:
+    """A#, whose rows sum to 0: up to the round-off of a chain in float32, and it is never 0."""
+    A = _square(deviation, "deviation")
+    require(A.shape == (n, n), "the shape of deviation", A.shape, f"give the deviation matrix of the chain, ({n}, {n})")
+    largest, sums = np.abs(A).max(), np.abs(A.sum(axis=1)).max()
+    mend = "give dpjax.chains.deviation_matrix(P): its rows sum to 0, and it is not 0"
+    require(bool(largest > 0 and sums <= 1e-3 * largest), "deviation", deviation, mend)
+    return A

@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Float
 
 from dpjax._errors import invalid, require
 from dpjax.simplex import exact
-from dpjax.simplex._domain import check_k
+from dpjax.simplex._domain import check_k, check_one
 from dpjax.simplex._rounding import Claim, Number, Real, check_delta, check_epsilon, delta_up, float64, plain
 from dpjax.simplex._shares import Shares, as_float, check_shares, is_traced
 from dpjax.simplex.dirichlet import dirichlet
@@ -80,6 +80,7 @@ class MatrixMechanism:
         unreachable: where no k of a row meets the target, "raise" (ValueError with the rows) or "withhold" it. Whether a row can
         is a matter of its public totals, support and floor alone.
         """
+        check_one(epsilon=epsilon, delta=delta)
         check_epsilon(epsilon), check_delta(delta)
         require(accounting in ("exact", "theorem1"), "accounting", accounting, 'it must be "exact" or "theorem1"')
         require(unreachable in ("raise", "withhold"), "unreachable", unreachable, 'it must be "raise" or "withhold"')

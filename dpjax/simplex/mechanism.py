@@ -43,8 +43,7 @@ class DirichletMechanism:
     gamma: Number | None = None
 
     def __post_init__(self) -> None:
-        for name in ("k", "eta", "n_records", "n_categories"):
-            require(np.ndim(getattr(self, name)) == 0, name, getattr(self, name), "it must be one number")
+        domain.check_one(k=self.k, eta=self.eta, n_records=self.n_records, n_categories=self.n_categories)
         n = domain.check_count(self.n_categories, "n_categories", 2)
         domain.check_k(self.k)
         border, records = domain.check_border(self.eta, n), domain.check_positive(self.n_records, "n_records")
@@ -72,6 +71,7 @@ class DirichletMechanism:
         "exact": Theorem 6, any k > 0. "theorem1": A-Theorem 1 with its assumptions, at the given gamma or (None) at the best one.
         ValueError where no k meets the target; the message holds what can be reached.
         """
+        domain.check_one(epsilon=epsilon, delta=delta, eta=eta, n_records=n_records, n_categories=n_categories)
         check_epsilon(epsilon), check_delta(delta)
         if accounting == "exact":
             k = exact.calibrate_exact(epsilon=epsilon, delta=delta, eta=eta, n_records=n_records, n_categories=n_categories)

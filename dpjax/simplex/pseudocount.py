@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from dpjax._errors import invalid, require
+from dpjax._errors import invalid, require, require_word
 from dpjax.simplex import _domain as domain
 from dpjax.simplex._blocks import in_blocks
 from dpjax.simplex._rounding import (
@@ -58,9 +58,10 @@ def log_add_remove_delta(
 
 _LOG_DELTA = {"replace": in_blocks(log_pseudocount_delta), "add-remove": in_blocks(log_add_remove_delta)}
 
+_ADJACENCIES = 'it must be "replace" or "add-remove"'
+
 
 def _delta(adjacency: Adjacency, epsilon: Numbers, scale: Numbers, pseudocount: Numbers) -> Numbers:
-    require(adjacency in _LOG_DELTA, "adjacency", adjacency, 'it must be "replace" or "add-remove"')
     lowered = epsilon if adjacency == "replace" else epsilon - THRESHOLD_ERROR
     return delta_up(_LOG_DELTA[adjacency](*np.broadcast_arrays(lowered, scale, pseudocount)))
 
@@ -82,18 +83,20 @@ class PseudocountMechanism:
     adjacency: Adjacency = "replace"
 
     def __post_init__(self) -> None:
+        domain.check_one(scale=self.scale, pseudocount=self.pseudocount)
         for name in ("scale", "pseudocount"):
-            require(np.ndim(getattr(self, name)) == 0, name, getattr(self, name), "it must be one number")
             domain.check_positive(getattr(self, name), name)
         require(bool(1e-12 <= self.scale <= 1e20), "scale", self.scale, "it must lie between 1e-12 and 1e20")
         require(bool(1e-6 <= self.pseudocount <= 1e12), "pseudocount", self.pseudocount, "it must lie between 1e-6 and 1e12")
-        require(self.adjacency in _LOG_DELTA, "adjacency", self.adjacency, 'it must be "replace" or "add-remove"')
+        require_word(self.adjacency, "adjacency", _LOG_DELTA, _ADJACENCIES)
 
     @classmethod
     def calibrate(
         cls, *, epsilon: Number, delta: Number, pseudocount: Number, adjacency: Adjacency = "replace"
     ) -> PseudocountMechanism:
         """The mechanism with the largest scale that is (epsilon, delta)-private; ValueError with the floor where none is."""
+        domain.check_one(epsilon=epsilon, delta=delta, pseudocount=pseudocount)
+        require_word(adjacency, "adjacency", _LOG_DELTA, _ADJACENCIES)
         e, d = check_epsilon(epsilon), check_delta(delta)
         alpha = domain.check_positive(pseudocount, "pseudocount")
         start = 1e-6 / (2 * alpha + 1)

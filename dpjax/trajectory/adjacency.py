@@ -21,13 +21,11 @@ range is not bounded by rho, and the mechanism at this scale is not epsilon-priv
 from __future__ import annotations
 
 import dataclasses
-import math
-import numbers
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from dpjax._errors import invalid, require
+from dpjax._errors import require_number, require_whole, require_word
 
 _REFUSED = {
     "min": "the smaller of G(w, v) and G(v, w) does not bound the loss: not epsilon-private; use 'average' or 'max'",
@@ -47,10 +45,9 @@ class Adjacency:
     symmetrisation: str = "average"
 
     def __post_init__(self) -> None:
-        require(isinstance(self.rho, numbers.Real) and not isinstance(self.rho, bool), "rho", self.rho, "give a number")
-        require(bool(0 < self.rho < math.inf), "rho", self.rho, "give a positive, finite adjacency radius in nats")
-        if self.symmetrisation not in ("average", "max"):
-            invalid("symmetrisation", self.symmetrisation, _REFUSED.get(self.symmetrisation, "use 'average' or 'max'"))
+        require_number(self.rho, "rho", "give a positive, finite adjacency radius in nats", lambda x: x > 0)
+        mend = _REFUSED.get(str(self.symmetrisation), "use 'average' or 'max'")
+        require_word(self.symmetrisation, "symmetrisation", ("average", "max"), mend)
 
     def symmetrised(self, G: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
         """G_sym: the symmetric distance between states that the adjacency sums."""
@@ -76,8 +73,7 @@ class HammingAdjacency:
     b: int = 1
 
     def __post_init__(self) -> None:
-        whole = isinstance(self.b, numbers.Integral) and not isinstance(self.b, bool)
-        require(whole and bool(self.b >= 1), "b", self.b, "give the number of states that may differ, a whole number, 1 or more")
+        require_whole(self.b, "b", "give the number of states that may differ, a whole number, 1 or more", least=1)
 
     def distance(self, w: Int[np.ndarray, " steps"], v: Int[np.ndarray, " steps"]) -> int:
         """The number of t >= 1 at which the two trajectories differ."""

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from dpjax._errors import require
 from dpjax.trajectory.calibration import MARGIN
 from dpjax.trajectory.losses import pairwise_losses
-from dpjax.trajectory.mechanism1 import TrajectoryMechanism
+from dpjax.trajectory.mechanism1 import TrajectoryMechanism, require_mechanism1
 
 _MOST_PAIRS = 1000  # pairs within rho at once
 
@@ -29,6 +29,7 @@ def adjacency_epsilon(m: TrajectoryMechanism) -> float:
     All pairs of states are computed. Raises ValueError where more than 1,000 times the smallest distance fit into rho: then it is
     rho times `kappa`, to a thousandth.
     """
+    require_mechanism1(m)
     distance, losses = m.adjacency.symmetrised(m.graph.all_distances()), pairwise_losses(m)
     within = (distance <= m.rho) & ~np.eye(len(distance), dtype=bool) & (losses > 0)
     if not within.any():

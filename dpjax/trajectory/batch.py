@@ -11,13 +11,14 @@ computed apart from the other lanes: the same lane gives the same trajectory in 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
+from dpjax._errors import require, require_whole
 from dpjax.trajectory.kernel import Kernel, invert_packed
 from dpjax.trajectory.neighbours import Blocks
 from dpjax.trajectory.online import TrajectoryState, begin
@@ -26,6 +27,19 @@ from dpjax.trajectory.uniforms import PER_BLOCK, uniforms_between
 TABLE_BYTES = 2**28  # tables held at once: 256 MiB, that is 400 distinct sensitive states of a web graph of 58,000 edges
 LANES = 2048  # lanes a call
 STEPS = 1024  # transitions a call, a multiple of PER_BLOCK
+
+
+LARGEST_RESULT = 2**34  # bytes of the trajectories of one call, int32; they are held twice while they are joined
+
+
+def require_lanes(n: Any, first: Any, n_states: int) -> None:
+    """ValueError unless lanes first .. first + n - 1 have a number and fit in memory; `n_states` states a trajectory."""
+    require_whole(n, "n", "ask for one trajectory or more, a whole number", least=1)
+    require_whole(first, "first", "give the index of the first lane, a whole number, 0 or more")
+    size = 4 * int(n) * n_states
+    mend = f"{size:.3g} bytes of {n_states} states a trajectory are drawn at once: take {LARGEST_RESULT // (4 * n_states)} or fewer a call,"
+    require(size <= LARGEST_RESULT, "n", n, f"{mend} the next ones from first=n on")
+    require(first + n <= 2**31 - LANES, "first", first, "lanes are numbered up to 2^31 - 2049")
 
 
 class Segment(NamedTuple):

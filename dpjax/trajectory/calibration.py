@@ -2,8 +2,8 @@
 
 A loss computed exactly at scale c, and found to meet the target, is a proof for that c: nothing needs to be monotone for it to
 hold. So the search starts from a scale that the theorem proves, grows it while the computed loss meets the target, bisects, and
-returns the last scale that was verified. (If the loss is increasing in c, which holds on every chain tried and is not proved,
-it is the largest.)
+returns the last scale that was verified, or the proved one where none was. (If the loss is increasing in c, which holds on every
+chain tried and is not proved, it is the largest.)
 
 Computed losses carry round-off of about 1e-13; a scale is accepted only where the loss times (1 + 1e-12) meets the target.
 """
@@ -11,15 +11,14 @@ Computed losses carry round-off of about 1e-13; a scale is accepted only where t
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable
 
 import numpy as np
 
-from dpjax._errors import require
+from dpjax._errors import require, require_number
 from dpjax.trajectory.loss_tiles import Progress
 from dpjax.trajectory.losses import Store, kappa
-from dpjax.trajectory.mechanism1 import TrajectoryMechanism
+from dpjax.trajectory.mechanism1 import TrajectoryMechanism, require_mechanism1
 
 MARGIN = 1 + 1e-12  # over the round-off of a computed loss
 FINE = 1e-12  # relative width at which the search stops
@@ -29,7 +28,7 @@ _LARGEST = 1e4  # times the proved scale: where the loss never reaches the targe
 
 def largest_verified_scale(loss: Callable[[float], float], target: float | int, proved: float, tolerance: float = FINE) -> float:
     """The largest scale found with loss(scale) * MARGIN <= target, at least `proved`; within `tolerance` of where it stops, relative."""
-    require(bool(0 < tolerance < 1), "tolerance", tolerance, "give a relative tolerance between 0 and 1")
+    require_number(tolerance, "tolerance", "give a relative tolerance between 0 and 1", lambda x: 0 < x < 1)
     verified, failed = proved, proved
     while failed <= _LARGEST * proved and loss(failed) * MARGIN <= target:
         verified, failed = failed, failed * _GROWTH
@@ -53,7 +52,8 @@ def match_substitution(
     The epsilon of the result is the nominal one at the same rho. On thousands of states give a store and a coarser tolerance, such
     as 1e-3: every scale tried costs a pass over the tiles that matter (see `kappa`).
     """
-    require(bool(0 < target < math.inf), "target", target, "give a positive, finite epsilon in nats")
+    require_mechanism1(m)
+    require_number(target, "target", "give a positive, finite epsilon in nats", lambda x: x > 0)
 
     def loss(epsilon: float) -> float:
         return kappa(dataclasses.replace(m, epsilon=epsilon), apart, store, progress, enough=target)
@@ -72,9 +72,11 @@ def match_substitution(
 def exact_scale(m: TrajectoryMechanism, tolerance: float = FINE, store: Store = None, progress: Progress | None = None) -> float:
     """The largest coin scale found that is epsilon-private for the adjacency of `m`, by the exact loss: at least epsilon / (2 rho).
 
+    epsilon / (2 rho) itself comes back where no larger scale was verified: Theorem 1 proves it, without the exact loss.
     The gain over the theorem's scale is often 0 to 20 per cent, and nothing on sparse graphs, where the theorem's bound is
     attained. Tolerance, store and progress as for `match_substitution`.
     """
+    require_mechanism1(m)
     require(bool(m.epsilon > 0), "epsilon", m.epsilon, "give a mechanism with a positive epsilon")
     G_sym = m.adjacency.symmetrised(m.graph.all_distances())
     require(

@@ -23,10 +23,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from dpjax._errors import require
+from dpjax._errors import real_array, require_number, require_whole
 from dpjax.trajectory.bound import Bound, upper
 from dpjax.trajectory.calibration import MARGIN
 from dpjax.trajectory.drift import Drift
+from dpjax.trajectory.inputs import thresholds_of
 from dpjax.trajectory.joint_chain import JointChain
 
 _LARGEST_EXPONENT = 300.0  # eta max V, so that no exponential leaves the range of float64
@@ -40,10 +41,17 @@ class ExponentialTail:
     phi: float
     constant: float
 
+    def __post_init__(self) -> None:
+        for name in ("eta", "phi", "constant"):
+            require_number(getattr(self, name), name, "give a finite number, 0 or more", lambda x: x >= 0)
+
     def bound(self, v: Any, t: int | None = None, initial_error: float = 0.0) -> Bound:
         """P(V_t >= v) is at most this, V_0 being at most `initial_error`; t = None: in the long run. v a number or an array."""
-        levels = np.asarray(v, np.float64)
-        if self.phi >= 1:
+        levels = real_array(v, "v", "give thresholds in nats")
+        if t is not None:
+            require_whole(t, "t", "give a number of steps, a whole number, 0 or more, or None for the long run")
+        require_number(initial_error, "initial_error", "give the largest V_0 in nats, 0 or more", lambda x: x >= 0)
+        if self.phi >= 1 or self.eta * initial_error > _LARGEST_EXPONENT:
             return upper(np.full(levels.shape, np.inf), 1.0)
         begun = 0.0 if t is None else self.phi**t
         size = begun * np.exp(self.eta * initial_error) + self.constant * (1 - begun) / (1 - self.phi)
@@ -51,6 +59,8 @@ class ExponentialTail:
 
     def error_bound(self, level: float, largest: float) -> Bound:
         """E V in the long run is at most level + constant e^{-eta level} / ((1 - phi) eta); it says nothing above `largest`, max V."""
+        for value, name in ((level, "level"), (largest, "largest")):
+            require_number(value, name, "give an error in nats, 0 or more", lambda x: x >= 0)
         if self.phi >= 1 or self.eta <= 0:
             return upper(np.inf, largest)
         return upper(level + self.constant / (1 - self.phi) * np.exp(-self.eta * level) / self.eta, largest)
@@ -66,16 +76,16 @@ class Hajek(NamedTuple):
 def exponential_moments(chain: JointChain, eta: float) -> Float[np.ndarray, "n n"]:
     """E[e^{eta V_1} | Z_0 = z] for every joint state. eta > 0, at most 300 / max V."""
     largest = float(chain.errors.max())
-    require(
-        bool(eta > 0 and eta * largest <= _LARGEST_EXPONENT), "eta", eta, f"give a positive rate, at most 300/{largest:.4g} nats"
-    )
+    mend = f"give a positive rate, at most 300/{largest:.4g} nats"
+    require_number(eta, "eta", mend, lambda x: x > 0 and x * largest <= _LARGEST_EXPONENT)
     return chain.backward(np.exp(eta * chain.errors))
 
 
 def hajek(chain: JointChain, eta: float, level: float) -> Hajek:
     """phi and M at rate eta and level a >= 0; phi is 0 where no V is above the level."""
-    require(level >= 0, "level", level, "give a level of 0 nats or more")
     ratios = exponential_moments(chain, eta)
+    mend = f"give a level in nats, from 0 to {_LARGEST_EXPONENT:g}/{eta:.4g}"
+    require_number(level, "level", mend, lambda x: x >= 0 and eta * x <= _LARGEST_EXPONENT)
     above = chain.errors > level
     phi = (ratios * np.exp(-eta * chain.errors))[above].max(initial=0.0)
     return Hajek(float(phi), float((ratios[~above] * np.exp(-eta * level)).max()))
@@ -89,7 +99,7 @@ def hajek_tail(chain: JointChain, eta: float, level: float) -> ExponentialTail:
 
 def geometric_tail(chain: JointChain, eta: float, phi: float) -> ExponentialTail:
     """Theorem 3b: any phi in [0, 1)."""
-    require(0 <= phi < 1, "phi", phi, "give a contraction factor in [0, 1)")
+    require_number(phi, "phi", "give a contraction factor in [0, 1)", lambda x: 0 <= x < 1)
     return ExponentialTail(eta, phi, geometric_constant(chain, exponential_moments(chain, eta), eta, phi))
 
 
@@ -102,6 +112,7 @@ def geometric_constant(chain: JointChain, moments: Float[np.ndarray, "n n"], eta
 def explicit_tail(found: Drift, level: float | None = None) -> ExponentialTail:
     """Theorem 3c, at the level B of (16) unless another is given. phi = 1 (it says nothing) where nothing lies above the level."""
     a = found.level if level is None else level
+    require_number(a, "level", "give a level of 0 nats or more", lambda x: x >= 0)
     gamma, R = found.decrease_above(a), found.range_above(a)
     if not (0 < gamma < np.inf) or R <= 0:
         return ExponentialTail(0.0, 1.0, 0.0)
@@ -119,9 +130,9 @@ class Certificate(NamedTuple):
 
 def certificate(chain: JointChain, v: Any, k: int) -> Certificate:
     """Theorem 3d after k >= 0 steps, for a number or an array of thresholds (nats)."""
-    require(k >= 0, "k", k, "give a number of steps, 0 or more")
+    require_whole(k, "k", "give a number of steps, a whole number, 0 or more")
     lows, highs = [], []
-    for level in np.atleast_1d(np.asarray(v, np.float64)):  # one at a time: a table of |S|^2 numbers each
+    for level in np.atleast_1d(thresholds_of(v)):  # one at a time: a table of |S|^2 numbers each
         f = (chain.errors > level).astype(np.float64)
         for _ in range(k):
             f = chain.backward(f)

@@ -21,6 +21,7 @@ import dataclasses
 import numpy as np
 from jaxtyping import Bool, Float
 
+from dpjax._errors import require_number
 from dpjax.trajectory.joint_chain import JointChain, joint_chain_of
 from dpjax.trajectory.mechanism import OnlineMechanism
 from dpjax.trajectory.neighbourhoods import one_step_extremes
@@ -67,10 +68,12 @@ class Drift:
 
     def decrease_above(self, level: float) -> float:
         """The smallest average decrease over V > level, nats; +inf where there is no such state."""
+        require_number(level, "level", "give a level in nats", lambda x: x >= 0)
         return float((-self.values[self.errors > level]).min(initial=np.inf))
 
     def range_above(self, level: float) -> float:
         """R: the largest one-step range (largest minus smallest V_1 that can follow one state) over V > level, nats."""
+        require_number(level, "level", "give a level in nats", lambda x: x >= 0)
         return float((self.largest_after - self.least_after)[self.errors > level].max(initial=0.0))
 
 

@@ -21,13 +21,14 @@ import numpy as np
 import scipy.optimize
 from jaxtyping import Float
 
-from dpjax._errors import require
+from dpjax._errors import real_array, require_number
 from dpjax.trajectory.bound import Bound, upper
 from dpjax.trajectory.joint import JointLaw
 from dpjax.trajectory.joint_mixing import mixing_factor
 from dpjax.trajectory.neighbourhoods import one_step_extremes
 
 _LARGEST_EXPONENT = 300.0  # theta (W_max - W_min)
+_LEAST_FACTOR = 4.0  # of t ((2 - e) / (1 - e))^2 over t >= 1 and 0 <= e < 1
 _MEAN_ERROR = 1e-12  # relative error granted to E H_n and Var H_n
 
 
@@ -59,11 +60,12 @@ class EntropyConcentration:
     def paulin(self, nu: Any, tau_min: float | int | None = None) -> Bound:
         """Theorem 4f; the same on either side.
 
-        tau_min: of the joint chain, 9 t_mix will do; found for chains of up to 32 states, ValueError for a larger one without it.
+        tau_min: of the joint chain, never below 4, 9 t_mix will do; found for chains of up to 32 states, ValueError for a larger one without it.
         """
         deviation, n = self._deviation(nu), self.law.n_steps
         found = mixing_factor(self.law.chain, n) if tau_min is None else tau_min
-        require(bool(0 < found < np.inf), "tau_min", tau_min, "give the positive mixing factor of the joint chain, in steps")
+        mend = "give the mixing factor of the joint chain, in steps: no chain has one below 4"
+        require_number(found, "tau_min", mend, lambda x: x >= _LEAST_FACTOR)
         exponent = np.where(deviation > 0, 2 * (n * deviation) ** 2, 0.0)
         spread = max(float(np.ptp(self.law.chain.lengths)), np.finfo(float).tiny)
         with np.errstate(over="ignore"):
@@ -95,12 +97,8 @@ class EntropyConcentration:
     def log_moment(self, theta: float) -> float:
         """log E e^{theta S}; theta times the range of the edge lengths must be at most 300 in size."""
         chain, lengths = self.law.chain, self.law.chain.lengths
-        require(
-            bool(abs(theta) * np.ptp(lengths) <= _LARGEST_EXPONENT),
-            "theta",
-            theta,
-            f"give at most 300/{np.ptp(lengths):.4g} in size",
-        )
+        mend = f"give at most 300/{np.ptp(lengths):.4g} in size"
+        require_number(theta, "theta", mend, lambda x: abs(x) * np.ptp(lengths) <= _LARGEST_EXPONENT)
         reference = float(lengths.max() if theta > 0 else lengths.min())
         weight, nu, total = np.exp(theta * (lengths - reference)), self.law.start, 0.0
         for _ in range(self.law.n_steps):
@@ -124,8 +122,7 @@ class EntropyConcentration:
         return float(np.exp(min(result.fun, 0.0) + 1e-10))
 
     def _deviation(self, nu: Any) -> Float[np.ndarray, "*asked"]:
-        deviation = np.asarray(nu, np.float64)
-        require(not bool(np.isnan(deviation).any()), "nu", nu, "give a deviation in nats a transition")
+        deviation = real_array(nu, "nu", "give a deviation in nats a transition")
         return np.where(deviation > 0, deviation - _MEAN_ERROR * self.mean, deviation)
 
 
@@ -134,7 +131,7 @@ def typical_probability(law: JointLaw, eta: float | int) -> float:
 
     The first state's own probability is left out, as in H_n: with a public start it is 1.
     """
-    require(eta > 0, "eta", eta, "give a positive width in nats a transition")
+    require_number(eta, "eta", "give a positive width in nats a transition", lambda x: x > 0)
     found, rate = EntropyConcentration(law), law.chain.mechanism.chain.entropy_rate()
     above = found.best(rate + eta - found.mean).value
     below = found.best(found.mean - (rate - eta), below=True).value

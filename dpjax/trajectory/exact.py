@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from dpjax._errors import require_kind
 from dpjax.trajectory.evolution import Forward, Moments, arriving, next_kept, next_moments
-from dpjax.trajectory.inputs import Start, Trajectory, thresholds_of, trajectory_indices
+from dpjax.trajectory.inputs import Start, Trajectory, at_most_one, thresholds_of, trajectory_indices
 from dpjax.trajectory.mechanism import OnlineMechanism
 from dpjax.trajectory.offline import OfflineMechanism
 
@@ -47,16 +48,18 @@ class ExactLaw:
         for V, kernel in zip(distances[1:], self._forward.kernels(), strict=True):
             kept, removed = next_kept(arriving(graph.arrivals, kernel), kept, V[:, None] > levels)
             total = total + removed
-        return total.reshape(thresholds.shape)[()]
+        return at_most_one(total.reshape(thresholds.shape)[()])
 
-    def step_exceedance(self, v: float | int) -> Float[np.ndarray, " steps"]:
-        """P(V_t > v) for each t = 0..n, v in nats."""
-        over = self.mechanism.graph.distances_to(self.trajectory) > v
-        return np.where(over, self.marginals, 0.0).sum(axis=1)
+    def step_exceedance(self, v: Any) -> Float[np.ndarray, "steps ..."]:
+        """P(V_t > v) for each t = 0..n; v (nats) a number or an array of thresholds (the last axis of the result)."""
+        thresholds, distances = thresholds_of(v), self.mechanism.graph.distances_to(self.trajectory)
+        tails = [np.where(distances > level, self.marginals, 0.0).sum(axis=1) for level in thresholds.reshape(-1)]
+        return at_most_one(np.array(tails, np.float64).T.reshape(len(distances), *thresholds.shape))
 
 
 def exact_law(m: Mechanism, trajectory: Trajectory, start: Start = None, check: bool = True) -> ExactLaw:
     """The exact law of `m.privatize(key, trajectory, start)`, for every mechanism; arguments as there."""
+    require_kind(m, "m", (OnlineMechanism, OfflineMechanism), "give a TrajectoryMechanism, ChenMechanism or OfflineMechanism")
     states = trajectory_indices(m.graph, trajectory, check)
     forward = m.forward(states, start)
     moments = Moments(forward.first, np.zeros_like(forward.first), np.zeros_like(forward.first))
@@ -79,4 +82,5 @@ def exact_law(m: Mechanism, trajectory: Trajectory, start: Start = None, check: 
 
 def offline_law(m: OfflineMechanism, trajectory: Trajectory, start: Start = None, check: bool = True) -> ExactLaw:
     """`exact_law` where only the offline mechanism will do."""
+    require_kind(m, "m", OfflineMechanism, "give an OfflineMechanism; exact_law takes every mechanism")
     return exact_law(m, trajectory, start, check)

@@ -14,7 +14,7 @@ import scipy.sparse
 import scipy.sparse.csgraph
 from jaxtyping import Float, Int
 
-from dpjax._errors import invalid
+from dpjax._errors import invalid, require_kind
 from dpjax.chains import MarkovChain
 from dpjax.paths import distances_to, shortest_paths
 from dpjax.trajectory.evolution import Arrivals, arrivals_of
@@ -66,9 +66,14 @@ class ChainGraph:
         return keys[np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)] == wanted
 
 
-@functools.lru_cache(maxsize=8)
 def graph_of(chain: MarkovChain) -> ChainGraph:
     """The graph of `chain`, made once."""
+    require_kind(chain, "chain", MarkovChain, "make one with MarkovChain.from_matrix, from_counts or from_trajectories")
+    return _graph_of(chain)
+
+
+@functools.lru_cache(maxsize=8)
+def _graph_of(chain: MarkovChain) -> ChainGraph:
     return ChainGraph(chain)
 
 

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from dpjax._errors import require
+from dpjax._errors import require, require_whole
 from dpjax.trajectory.graph import ChainGraph
-from dpjax.trajectory.inputs import Start, initial_law, thresholds_of
+from dpjax.trajectory.inputs import Start, at_most_one, dimensions, initial_law, probabilities, thresholds_of
 from dpjax.trajectory.joint_chain import JointChain, joint_chain_of
 from dpjax.trajectory.mechanism import OnlineMechanism
 
@@ -67,16 +67,16 @@ class JointLaw:
         """P(max_t V_t > v), strictly, t = 0 included; v (nats) a number or an array of thresholds, the result of its shape."""
         levels = thresholds_of(v)
         found = [self._removed(part) for part in self._parts(levels.reshape(-1))]
-        return np.concatenate([np.zeros(0), *found]).reshape(levels.shape)[()]
+        return at_most_one(np.concatenate([np.zeros(0), *found]).reshape(levels.shape)[()])
 
-    def step_exceedance(self, v: Any) -> Float[np.ndarray, steps * thresholds]:
+    def step_exceedance(self, v: Any) -> Float[np.ndarray, "steps ..."]:
         """P(V_t > v) for each t = 0..n; v (nats) a number or an array of thresholds (the last axis of the result)."""
         levels = thresholds_of(v)
         nu, tails = self.start, []
         for t in range(self.n_steps + 1):
             nu = nu if t == 0 else self.chain.forward(nu)
             tails.append([nu[self.chain.errors > level].sum() for level in levels.reshape(-1)])
-        return np.asarray(tails).reshape(self.n_steps + 1, *levels.shape)
+        return at_most_one(np.asarray(tails, np.float64).reshape(self.n_steps + 1, *levels.shape))
 
     def _parts(self, levels: Float[np.ndarray, " thresholds"]) -> list[Float[np.ndarray, " part"]]:
         size = max(1, _HELD_BYTES // (8 * self.chain.n_states**2))
@@ -101,7 +101,7 @@ def joint_law(m: OnlineMechanism, n_steps: int, start: Any = None, sensitive: St
     takes the state `start` where that is an index, and the chain's initial distribution elsewhere. s_0 and s'_0 are independent
     unless `start` is a joint law.
     """
-    require(n_steps >= 1, "n_steps", n_steps, "give the number of transitions, 1 or more")
+    require_whole(n_steps, "n_steps", "give the number of transitions, a whole number, 1 or more", least=1)
     chain = joint_chain_of(m)
     initial = nu = joint_start(m.graph, start, sensitive)
     laws, errors, lengths = [(nu.sum(axis=1), nu.sum(axis=0))], [float((nu * chain.errors).sum())], []
@@ -123,15 +123,11 @@ def joint_law(m: OnlineMechanism, n_steps: int, start: Any = None, sensitive: St
 
 def joint_start(graph: ChainGraph, start: Any, sensitive: Start) -> Float[np.ndarray, "n n"]:
     """The law of (s_0, s'_0) that `joint_law` describes."""
-    given = None if start is None else np.asarray(start, np.float64)
-    if given is None or given.ndim < 2:
-        public = given is not None and given.ndim == 0
-        return np.outer(initial_law(graph, start if sensitive is None and public else sensitive), initial_law(graph, start))
-    n = graph.n_states
+    public = start is not None and dimensions(start, "start") == 0
+    if start is None or dimensions(start, "start") < 2:
+        private = initial_law(graph, start)
+        return np.outer(private if sensitive is None and public else initial_law(graph, sensitive, "sensitive"), private)
+    n, given = graph.n_states, probabilities(start, "start")
     require(sensitive is None, "sensitive", sensitive, "leave it out: the joint law given as start holds the law of s_0")
     require(given.shape == (n, n), "start", given.shape, f"give an index, {n} probabilities, or ({n}, {n}) joint probabilities")
-    total = given.sum()
-    require(
-        bool((given >= 0).all() and abs(total - 1) <= 1e-6), "start", start, "give probabilities that are 0 or more and sum to 1"
-    )
-    return given / total
+    return given

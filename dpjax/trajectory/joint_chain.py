@@ -25,7 +25,7 @@ import numpy as np
 import scipy.sparse
 from jaxtyping import Float
 
-from dpjax.trajectory.mechanism import OnlineMechanism
+from dpjax.trajectory.mechanism import OnlineMechanism, require_online
 
 HELD_BYTES = 2**31
 _GROUP_ENTRIES = 2**20  # entries of the kernels of neighbouring sensitive states that form one sparse matrix
@@ -130,7 +130,12 @@ class JointChain:
         return indices.astype(kind), np.append(starts, size * edges).astype(kind)
 
 
-@functools.lru_cache(maxsize=1)
 def joint_chain_of(m: OnlineMechanism) -> JointChain:
     """The joint chain of `m`, made once; the last one is kept, so that law, drift and bounds of one mechanism share its kernels."""
+    require_online(m)
+    return _joint_chain_of(m)
+
+
+@functools.lru_cache(maxsize=1)
+def _joint_chain_of(m: OnlineMechanism) -> JointChain:
     return JointChain(m)

@@ -15,7 +15,7 @@ import functools
 import numpy as np
 from jaxtyping import Float
 
-from dpjax._errors import require
+from dpjax._errors import require, require_whole
 from dpjax.chains.mixing import mixing_time
 from dpjax.chains.stationary import only_closed_class
 from dpjax.trajectory.calibration import MARGIN
@@ -37,6 +37,7 @@ def joint_mixing_time(chain: JointChain) -> int:
 
 def mixing_factor(chain: JointChain, n_steps: int) -> float:
     """tau_min of Theorem 4f for n_steps transitions, an upper bound within 1e-12. Dense: n_states^6 operations for each t tried."""
+    require_whole(n_steps, "n_steps", "give the number of transitions, a whole number, 1 or more", least=1)
     _require_small(chain, "tau_min")
     return _mixing_factor(chain, n_steps)
 

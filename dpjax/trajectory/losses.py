@@ -27,7 +27,7 @@ from jaxtyping import Float
 from dpjax._errors import require
 from dpjax.trajectory.inputs import Start, Trajectory, initial_law, trajectory_indices
 from dpjax.trajectory.loss_tiles import LossTiles, Progress, log_law, require_losses
-from dpjax.trajectory.mechanism import OnlineMechanism
+from dpjax.trajectory.mechanism import OnlineMechanism, require_online
 
 AFFORDABLE = 2e10  # n^2 |E| up to which all pairs are computed unasked: some 10 s on one core
 _SKIPPED = 1 + 5e-13  # a tile whose bound is within this factor of what was found is left out: half of calibration's margin
@@ -46,6 +46,7 @@ def pairwise_losses(m: OnlineMechanism, store: Store = None, progress: Progress 
     store: a folder where finished tiles are kept, from which a killed run continues. progress: called with the tiles done and the
     tiles in all. Raises ValueError where all pairs are many and there is no store: see the mechanism's `loss_bounds`.
     """
+    require_online(m)
     losses = np.zeros((m.graph.n_states, m.graph.n_states))
     for tile in _tiles(m, store).all(progress):
         losses[np.ix_(tile.rows, tile.columns)] = tile.there
@@ -55,6 +56,7 @@ def pairwise_losses(m: OnlineMechanism, store: Store = None, progress: Progress 
 
 def substitution_epsilon(m: OnlineMechanism, store: Store = None, progress: Progress | None = None) -> float:
     """The exact epsilon, in nats, of replacing any one state of a trajectory by any other: the largest of `pairwise_losses`."""
+    require_online(m)
     return kappa(m, 1.0 - np.eye(m.graph.n_states), store, progress)
 
 
@@ -71,6 +73,7 @@ def kappa(
     relative 1e-12 (tiles that cannot hold more are left out). enough: a rate above which the search stops with what it has found.
     Store and progress as for `pairwise_losses`.
     """
+    require_online(m)
     _check_distance(distance, m.graph.n_states)
     tiles, best = _tiles(m, store), 0.0
     limit = _rates(m.loss_bounds(), distance)
@@ -94,6 +97,7 @@ def trajectory_loss(m: OnlineMechanism, w: Trajectory, v: Trajectory, start: Sta
     w, v: states of equal length, possible or not; start as in `init`. Backward over the steps, edges a step: the largest gain from
     each private state on. At most the sum of the losses of the steps, and less where no output is the worst at every step.
     """
+    require_online(m)
     one, other = (trajectory_indices(m.graph, x, check=False) for x in (w, v))
     require(len(one) == len(other), "v", v, f"give a trajectory of {len(one)} states, as w")
     arrivals = m.graph.arrivals

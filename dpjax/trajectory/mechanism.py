@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from dpjax._errors import require
+from dpjax._errors import require_kind
 from dpjax.trajectory import batch, online
 from dpjax.trajectory.evolution import Forward
 from dpjax.trajectory.graph import OnChain
@@ -109,9 +109,8 @@ class OnlineMechanism(OnChain):
         Row i is `privatize(fold_in(key, first + i), trajectory)`: the same whatever the batch it is drawn in. Arguments as in
         `privatize`.
         """
-        require(n >= 1, "n", n, "ask for one trajectory or more")
-        require(first >= 0, "first", first, "give the index of the first lane, 0 or more")
         targets = trajectory_indices(self.graph, trajectory, check)[1:]
+        batch.require_lanes(n, first, len(targets) + 1)
         cumulative = batch.cumulative_on_host(initial_law(self.graph, start))
         width = min(batch.LANES, 2 ** (n - 1).bit_length())
         with jax.enable_x64(True):
@@ -155,3 +154,8 @@ class OnlineMechanism(OnChain):
     def cost_row(self, s: int) -> Float[Array, " n"]:
         """cost(., s) on the device; call it under float64."""
         return jnp.asarray(self.costs_to(np.asarray([s]))[0])
+
+
+def require_online(m: Any) -> None:
+    """ValueError for what holds for mechanisms that draw one step at a time alone."""
+    require_kind(m, "m", OnlineMechanism, "give a TrajectoryMechanism or a ChenMechanism, which draw one step at a time")

@@ -15,11 +15,12 @@ sensitive state, so the guarantee is unchanged; it trades closeness for likely t
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from dpjax._errors import require
+from dpjax._errors import require_kind, require_word
 from dpjax.chains import MarkovChain
 from dpjax.trajectory.adjacency import HammingAdjacency
 from dpjax.trajectory.graph import graph_of
@@ -46,7 +47,7 @@ class TrajectoryMechanism(WithinRadius, OnlineMechanism):
     prior_weight: float | int = 0.0
 
     def __post_init__(self) -> None:
-        require(self.selection in SELECTIONS, "selection", self.selection, f"use one of {', '.join(map(repr, SELECTIONS))}")
+        require_word(self.selection, "selection", SELECTIONS, f"use one of {', '.join(map(repr, SELECTIONS))}")
         self.check("prior_weight")
 
     @classmethod
@@ -74,3 +75,8 @@ class TrajectoryMechanism(WithinRadius, OnlineMechanism):
     def costs_to(self, targets: Int[np.ndarray, " targets"]) -> Float[np.ndarray, "targets n"]:
         """G(y, s): from the candidate to the sensitive state."""
         return self.graph.distances_to(targets)
+
+
+def require_mechanism1(m: Any) -> None:
+    """ValueError for what holds for Mechanism 1 and its variants alone."""
+    require_kind(m, "m", TrajectoryMechanism, "give a TrajectoryMechanism: it is for Mechanism 1 and its variants alone")

@@ -27,7 +27,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from dpjax._errors import require
 from dpjax.chains import MarkovChain
 from dpjax.trajectory import batch
 from dpjax.trajectory.calibration import MARGIN
@@ -76,19 +75,20 @@ class OfflineMechanism(WithinRadius):
         start: an index makes s'_0 public and fixed; n probabilities, or None for the chain's initial distribution, are p_0 in the
         law above (s'_0 is then drawn from p_0 times the message of the rest, not from p_0). check: as for Mechanism 1.
         """
+        states = trajectory_indices(self.graph, trajectory, check)
         with jax.enable_x64(True):
-            return self._draw(lambda law: [_begin_alone(key, law)], trajectory, start, check)[0]
+            return self._draw(lambda law: [_begin_alone(key, law)], states, start)[0]
 
     def sample(
         self, key: Key[Array, ""], trajectory: Trajectory, n: int, start: Start = None, first: int = 0, check: bool = True
     ) -> Int[Array, "n steps"]:
         """`n` private trajectories, (n, n_transitions + 1) int32; row i is `privatize(fold_in(key, first + i), trajectory)`."""
-        require(n >= 1, "n", n, "ask for one trajectory or more")
-        require(first >= 0, "first", first, "give the index of the first lane, 0 or more")
+        states = trajectory_indices(self.graph, trajectory, check)
+        batch.require_lanes(n, first, len(states))
         width = min(batch.LANES, 2 ** (n - 1).bit_length())
         lanes = [np.arange(i, i + width, dtype=np.int32) for i in range(first, first + n, width)]
         with jax.enable_x64(True):
-            return self._draw(lambda law: [_begin_lanes(key, part, law) for part in lanes], trajectory, start, check)[:n]
+            return self._draw(lambda law: [_begin_lanes(key, part, law) for part in lanes], states, start)[:n]
 
     def messages(self, states: Int[np.ndarray, " steps"]) -> Float[np.ndarray, "steps n"]:
         """log b_t for t = 0..n, each less its largest entry."""
@@ -135,10 +135,9 @@ class OfflineMechanism(WithinRadius):
             return Kernel(self.graph.neighbours, jnp.float64(self.scale), jnp.float64(self.base_weight), "exponential")
 
     def _draw(
-        self, begin_with: Callable[[Float[np.ndarray, " n"]], list[Any]], trajectory: Trajectory, start: Start, check: bool
+        self, begin_with: Callable[[Float[np.ndarray, " n"]], list[Any]], states: Int[np.ndarray, " steps"], start: Start
     ) -> Int[Array, "lanes steps"]:
         """Backward messages, then forward draws; `begin_with` gives the keys and first states of blocks of lanes."""
-        states = trajectory_indices(self.graph, trajectory, check)
         messages = self.messages(states)
         lanes = begin_with(batch.cumulative_on_host(self.first_law(messages, start)))
         ends = [state.private for _, state in lanes]

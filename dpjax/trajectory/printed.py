@@ -21,7 +21,7 @@ import numpy as np
 import scipy.special
 from jaxtyping import Float
 
-from dpjax._errors import require
+from dpjax._errors import real_array, require, require_whole
 from dpjax.trajectory.bound import Bound
 from dpjax.trajectory.concentration import hajek
 from dpjax.trajectory.drift import Drift
@@ -60,7 +60,7 @@ def printed_constants(found: Drift) -> PrintedConstants:
 def printed_tail(found: Drift, v: Any) -> Bound:
     """Theorem 2 as printed, for a number or an array of thresholds (nats). Not a bound."""
     B, D, gamma, _, C = printed_constants(found)
-    levels = np.asarray(v, np.float64)
+    levels = real_array(v, "v", "give thresholds in nats")
     if D == 0:
         return _claim(np.full(levels.shape, np.inf))
     above = C * np.exp(-2 * gamma / D * np.maximum(levels - B, 0.0)) if np.isfinite(C) else np.full(levels.shape, np.inf)
@@ -70,6 +70,9 @@ def printed_tail(found: Drift, v: Any) -> Bound:
 def printed_entropy_tail(law: JointLaw, found: Drift, nu: Any, t_mix: int | None = None) -> PrintedEntropyTail:
     """Theorem 4 as printed, for deviations nu (nats a transition). t_mix: of the joint chain, found if not given. Not a bound."""
     n = law.n_steps
+    deviation = real_array(nu, "nu", "give a deviation in nats a transition")
+    if t_mix is not None:
+        require_whole(t_mix, "t_mix", "give the mixing time of the joint chain, a whole number of steps, 1 or more", least=1)
     require(n >= 2, "law.n_steps", n, "Theorem 4 needs two transitions or more")
     B, D, gamma, psi, C = printed_constants(found)
     largest, offset = float(found.errors.max()), np.inf
@@ -79,7 +82,7 @@ def printed_entropy_tail(law: JointLaw, found: Drift, nu: Any, t_mix: int | None
         rest = (1 + psi * asym) * law.expected_error[0] / ((n - 1) * (1 - psi))
         offset = float(n / (n - 1) * (1 / psi + asym) * mean + rest)
     mixing = joint_mixing_time(law.chain) if t_mix is None else t_mix
-    claim = np.exp(-2 * np.asarray(nu, np.float64) ** 2 * (n - 1) ** 2 / (9 * (4 * n - 6) * largest**2 * mixing))
+    claim = np.exp(-2 * deviation**2 * (n - 1) ** 2 / (9 * (4 * n - 6) * largest**2 * mixing))
     start = n / (n - 1) * law.chain.mechanism.chain.entropy_rate() + offset
     silent = not start < float(law.chain.lengths.max())
     return PrintedEntropyTail(offset, Bound(claim, np.asarray((claim >= 1) | silent)))

@@ -10,12 +10,10 @@ for both (Theorem 1; the derivation of the offline mechanism).
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from jaxtyping import Float
 
-from dpjax._errors import require
+from dpjax._errors import require_number
 from dpjax.trajectory.adjacency import Adjacency
 from dpjax.trajectory.graph import OnChain, graph_of
 from dpjax.trajectory.inputs import require_epsilon, require_scale
@@ -37,7 +35,7 @@ class WithinRadius(OnChain):
         with np.errstate(over="ignore", divide="ignore"):
             require_scale(float(np.float64(self.epsilon) / np.float64(2 * self.rho)), self.epsilon)
         value = getattr(self, weight)
-        require(bool(0 <= value < math.inf), weight, value, "give a finite weight, 0 or more")
+        require_number(value, weight, "give a finite weight, 0 or more", lambda x: x >= 0)
         self._check_range(value)
 
     def _check_range(self, weight: float | int) -> None:

@@ -13,9 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dpjax._errors import require_kind
 from dpjax.trajectory.adjacency import Adjacency
 from dpjax.trajectory.calibration import MARGIN
 from dpjax.trajectory.losses import affordable, substitution_epsilon
+from dpjax.trajectory.mechanism import OnlineMechanism
 from dpjax.trajectory.mechanism1 import TrajectoryMechanism
 from dpjax.trajectory.mechanism2 import ChenMechanism
 from dpjax.trajectory.offline import OfflineMechanism
@@ -55,6 +57,7 @@ class ProtectionReport(NamedTuple):
 
 def protection(m: TrajectoryMechanism | ChenMechanism | OfflineMechanism) -> ProtectionReport:
     """What `m` protects on its chain. Needs the distances of all pairs of states."""
+    require_kind(m, "m", (OnlineMechanism, OfflineMechanism), "give a TrajectoryMechanism, ChenMechanism or OfflineMechanism")
     upper = np.triu_indices(m.graph.n_states, 1)
     bound = float(m.loss_bounds().max()) * MARGIN
     adjacency = m.adjacency

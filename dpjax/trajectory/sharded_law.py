@@ -26,8 +26,8 @@ from jaxtyping import Array, Float, Int
 
 from dpjax._errors import require
 from dpjax.trajectory.evolution import Arrivals
-from dpjax.trajectory.inputs import Start, Trajectory, initial_law, trajectory_indices
-from dpjax.trajectory.mechanism import OnlineMechanism
+from dpjax.trajectory.inputs import Start, Trajectory, at_most_one, initial_law, thresholds_of, trajectory_indices
+from dpjax.trajectory.mechanism import OnlineMechanism, require_online
 
 _AXIS = "states"
 
@@ -56,8 +56,9 @@ def sharded_law(
     v: thresholds in nats, one-dimensional, strict as in `ExactLaw.exceedance`; the other arguments as for `exact_law`. ValueError:
     thresholds that are NaN or have another shape, no device, and what `exact_law` refuses.
     """
-    levels = np.asarray(v, np.float64)
-    require(levels.ndim == 1 and not np.isnan(levels).any(), "v", v, "give a one-dimensional array of thresholds in nats")
+    require_online(m)
+    levels = thresholds_of(v)
+    require(levels.ndim == 1, "v", v, "give a one-dimensional array of thresholds in nats")
     found = list(jax.local_devices()) if devices is None else list(devices)
     require(len(found) > 0, "devices", found, "give at least one")
     states, graph = trajectory_indices(m.graph, trajectory, check), m.graph
@@ -75,7 +76,8 @@ def sharded_law(
         kept, removed = _compiled(mesh)(*arguments, position.astype(np.int32), columns)
         marginals = np.asarray(kept).transpose(1, 0, 2).reshape(len(position), -1)[:, : graph.n_states]
         lost = np.asarray(removed)[:, :, :-1].sum(axis=0).sum(axis=0)
-    return ShardedLaw(np.concatenate([first[None, :, -1], marginals]), np.where(over, first, 0.0).sum(axis=0)[:-1] + lost)
+    tail = at_most_one(np.where(over, first, 0.0).sum(axis=0)[:-1] + lost)
+    return ShardedLaw(np.concatenate([first[None, :, -1], marginals]), tail)
 
 
 def _parts(arrivals: Arrivals, devices: int, rows: int) -> _Parts:

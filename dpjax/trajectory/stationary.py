@@ -12,12 +12,14 @@ chains are run forward from mu x mu until one step moves less than a total varia
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
 from dpjax._errors import invalid
 from dpjax.chains.stationary import stationary_of_chain
+from dpjax.trajectory.inputs import at_most_one, thresholds_of
 from dpjax.trajectory.joint_chain import JointChain, joint_chain_of
 from dpjax.trajectory.mechanism import OnlineMechanism
 
@@ -36,9 +38,11 @@ class StationaryJointLaw:
     residual: float  # total variation between the law and the law one step later
     chain: JointChain = dataclasses.field(repr=False)
 
-    def exceedance(self, v: float | int) -> float:
-        """P(V > v), strictly, v in nats."""
-        return float(self.law[self.chain.errors > v].sum())
+    def exceedance(self, v: Any) -> np.float64 | Float[np.ndarray, " thresholds"]:
+        """P(V > v), strictly; v (nats) a number or an array of thresholds, the result of its shape."""
+        levels = thresholds_of(v)
+        tails = [self.law[self.chain.errors > level].sum() for level in levels.reshape(-1)]
+        return at_most_one(np.array(tails, np.float64).reshape(levels.shape)[()])
 
 
 def joint_stationary(m: OnlineMechanism) -> StationaryJointLaw:

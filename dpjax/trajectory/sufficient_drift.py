@@ -26,13 +26,14 @@ from dpjax._errors import require
 from dpjax.trajectory.calibration import MARGIN
 from dpjax.trajectory.drift import ROUND_OFF
 from dpjax.trajectory.joint_chain import joint_chain_of
-from dpjax.trajectory.mechanism1 import TrajectoryMechanism
+from dpjax.trajectory.mechanism1 import TrajectoryMechanism, require_mechanism1
 
 _COLUMNS = 64  # sensitive states at once
 
 
 def drift_bound(m: TrajectoryMechanism) -> Float[np.ndarray, "n n"]:
     """An upper bound on the drift of every joint state [s, s'], nats. Mechanism 1 without a prior, either selection."""
+    require_mechanism1(m)
     require(m.prior_weight == 0, "prior_weight", m.prior_weight, "the bound is for Mechanism 1 without a prior")
     chain, n = joint_chain_of(m), m.graph.n_states
     after = np.concatenate([_after(m, chain.errors[x : x + _COLUMNS]) for x in range(0, n, _COLUMNS)])

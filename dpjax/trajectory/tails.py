@@ -22,7 +22,7 @@ from dpjax.trajectory.concentration import (
     hajek_tail,
 )
 from dpjax.trajectory.drift import joint_drift
-from dpjax.trajectory.inputs import Start
+from dpjax.trajectory.inputs import Start, at_most_one, thresholds_of
 from dpjax.trajectory.joint import joint_law
 from dpjax.trajectory.joint_chain import JointChain
 from dpjax.trajectory.mechanism import OnlineMechanism
@@ -46,12 +46,12 @@ class TailReport(NamedTuple):
 
 def tail_report(m: OnlineMechanism, v: Any, n_steps: int, start: Any = None, sensitive: Start = None) -> TailReport:
     """The tail of V at t = n_steps and its bounds; start and sensitive as in `joint_law`."""
-    levels = np.atleast_1d(np.asarray(v, np.float64))
+    levels = np.atleast_1d(thresholds_of(v))
     law, found = joint_law(m, n_steps, start, sensitive), joint_drift(m)
     chain, first = law.chain, float(law.chain.errors[law.start > 0].max())
     return TailReport(
         thresholds=levels,
-        exact=np.array([law.end[chain.errors > level].sum() for level in levels]),
+        exact=at_most_one(np.array([law.end[chain.errors > level].sum() for level in levels], np.float64)),
         hajek=_best([hajek_tail(chain, eta, found.level) for eta in _rates(chain)], levels, n_steps, first),
         geometric=_best(_geometric_tails(chain), levels, n_steps, first),
         explicit=explicit_tail(found).bound(levels, n_steps, first),

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from dpjax._errors import require
+from dpjax._errors import require, require_number
 from dpjax.trajectory.calibration import MARGIN
 from dpjax.trajectory.joint import JointLaw
 
@@ -37,7 +37,7 @@ def entropy_distribution(law: JointLaw, h: float | int, resolution: float | int 
 
 def typical_interval(law: JointLaw, eta: float | int, resolution: float | int = 0.01) -> Interval:
     """P(|H_n - H(S)| <= eta), H(S) the chain's entropy rate, eta in nats a transition; the first state's probability left out."""
-    require(eta > 0, "eta", eta, "give a positive width in nats a transition")
+    require_number(eta, "eta", "give a positive width in nats a transition", lambda x: x > 0)
     rate = law.chain.mechanism.chain.entropy_rate()
     grid = _Grid(law, rate + eta, resolution)
     above, below = grid.at_most(rate + eta), grid.at_most(rate - eta)
@@ -48,8 +48,8 @@ class _Grid:
     """The law of the rounded sum S_d up to n h."""
 
     def __init__(self, law: JointLaw, h: float | int, resolution: float | int) -> None:
-        require(bool(np.isfinite(h)), "h", h, "give an entropy in nats a transition")
-        require(bool(0 < resolution < np.inf), "resolution", resolution, "give a positive resolution in nats a transition")
+        require_number(h, "h", "give an entropy in nats a transition")
+        require_number(resolution, "resolution", "give a positive resolution in nats a transition", lambda x: x > 0)
         self.n, self.step = law.n_steps, 2 * resolution
         lengths = law.chain.lengths
         cells = np.rint(lengths / self.step).astype(np.int64)
