@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy import sparse
 
-from dpjax._errors import invalid, require
+from dpjax._errors import invalid, require, require_number
 from dpjax.chains import MarkovChain
 from dpjax.design.certificate import Adjacency
 from dpjax.design.frontier import Frontier, frontier, log_largest_scale
@@ -33,7 +33,6 @@ from dpjax.design.optimise import Minimum, Objective, Progress, minimise
 from dpjax.design.stationary_law import stationary_moments
 from dpjax.simplex import MatrixMechanism, PseudocountMechanism
 from dpjax.simplex._rounding import float64
-from dpjax.trajectory.inputs import require_number
 
 Real = np.ndarray | float | int | list
 _SIZES = (-6.0, -1.0, 0.0, 1.0, 2.0)  # starts: log of the extra pseudo-count over the least cell
@@ -83,7 +82,7 @@ def design_matrix(
     lines of text. Deterministic given `seed`.
     """
     for name, value in (("epsilon", epsilon), ("delta", delta)):
-        require_number(value, name)
+        require_number(value, name, "give a finite number")
     facts = _checked(n_records, support, minimum_count, public_model)
     require(adjacency in ("row", "any"), "adjacency", adjacency, 'it must be "row" or "any"')
     if adjacency == "any":

@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from dpjax._errors import require
+from dpjax._errors import require, require_number
 from dpjax.chains import MarkovChain
 from dpjax.design.expected_errors import expected_errors, walk_of
 from dpjax.design.losses import require_scalar
@@ -33,7 +33,7 @@ from dpjax.design.optimise import Objective, Progress, minimise, require_loss_of
 from dpjax.simplex._rounding import float64
 from dpjax.trajectory import TrajectoryMechanism, substitution_epsilon
 from dpjax.trajectory.graph import graph_of
-from dpjax.trajectory.inputs import require_number, state_index, trajectory_indices
+from dpjax.trajectory.inputs import state_index, trajectory_indices
 from dpjax.trajectory.joint import joint_start
 
 ErrorLoss = Callable[[Float[Array, " steps"]], Float[Array, ""]]
@@ -158,7 +158,7 @@ def epsilon_schedule(
 
 def _check(chain: Any, total: Any, n_steps: Any, b: Any) -> None:
     require(isinstance(chain, MarkovChain), "chain", chain, "give a MarkovChain: MarkovChain.from_matrix(P) makes one of a matrix")
-    require_number(total, "total")
+    require_number(total, "total", "give a positive, finite epsilon (nats)")
     require(isinstance(n_steps, int | np.integer) and n_steps >= 1, "n_steps", n_steps, "give the number of transitions, 1 or more")
     whole = isinstance(b, int | np.integer) and 1 <= b <= n_steps
     require(whole, "changed_states", b, f"give a whole number between 1 and the {n_steps} transitions")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
-from dpjax._errors import require_number
+from dpjax._errors import require, require_number
 from dpjax.trajectory.adjacency import Adjacency
 from dpjax.trajectory.graph import OnChain, graph_of
 from dpjax.trajectory.inputs import require_epsilon, require_scale
