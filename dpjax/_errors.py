@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, NoReturn
 
 
@@ -17,5 +18,5 @@ def require(condition: Any, argument: str, value: Any, mend: str) -> None:
 
 
 def _short(value: Any, limit: int = 200) -> str:
-    text = repr(value)
+    text = repr(os.fspath(value) if isinstance(value, os.PathLike) else value)
     return text if len(text) <= limit else text[: limit - 3] + "..."
