@@ -354,7 +354,7 @@ def test_kept_samples_are_joined_once_and_stored_at_growing_pauses(tmp_path, mon
     real = np.concatenate
     monkeypatch.setattr(accumulated.np, "concatenate", lambda pieces: joined.append(len(pieces)) or real(pieces))
 
-    class Slow:
+    class Slow(store.Store):
         def checkpoint(self, cell, record):
             written.append(record.count)
             clock[0] += 0.1 * record.count
@@ -364,7 +364,7 @@ def test_kept_samples_are_joined_once_and_stored_at_growing_pauses(tmp_path, mon
         below = np.zeros(0, np.int64)
         return Moments(count=1, mean=value, m2=np.zeros(()), minimum=value, maximum=value, below=below, samples=value[None])
 
-    cell = Grid(axes={}).cells[0]
+    cell, slow = Grid(axes={}).cells[0], Slow(directory=tmp_path, digest="")
     plain, large = accumulated.Accumulated(cell, {}), accumulated.Accumulated(cell, {})
     for i in range(1000):
         plain.add(1, {"x": block(i)})
@@ -375,7 +375,7 @@ def test_kept_samples_are_joined_once_and_stored_at_growing_pauses(tmp_path, mon
         clock[0] += 1.0
         large.add(1, {"x": block(i)})
         if large.due:
-            large.checkpoint(Slow())
+            large.checkpoint(slow)
     assert len(written) <= 8, written  # at a fixed pause of 5 s it would be about 200
     assert sum(written) <= 2 * 1000
     assert written[0] <= 6
