@@ -48,7 +48,7 @@ def in_words(size: int) -> str:
 
 
 def _a_cell(plan: Plan) -> int:
-    return plan.samples * plan.chosen.bytes_a_sample(plan.workload)
+    return plan.samples * plan.chosen.bytes_a_sample(plan.workload) if plan.chosen.kept else 0
 
 
 def _free(directory: pathlib.Path) -> int:
