@@ -11,14 +11,14 @@ import json
 import os
 import pathlib
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 _MARK = ".writing-"
 
 
 class StorageError(OSError):
-    """A file of results could not be written; what was stored before is untouched."""
+    """A file of results could not be written, or not be read; what was stored before is untouched."""
 
 
 def write(path: pathlib.Path, writer: Callable[[pathlib.Path], object]) -> None:
@@ -39,6 +39,15 @@ def write(path: pathlib.Path, writer: Callable[[pathlib.Path], object]) -> None:
 def reason(error: OSError) -> str:
     """What the system says was wrong, in its own words."""
     return os.strerror(error.errno) if error.errno else str(error)
+
+
+@contextlib.contextmanager
+def reading(path: pathlib.Path) -> Iterator[None]:
+    """Within it a system that refuses or fails is a StorageError that names `path`: no word on what the file holds."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {reason(error)}") from error
 
 
 def write_json(path: pathlib.Path, value: Any) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import os
 from collections.abc import Callable, Collection
 from typing import Any, NoReturn
 
@@ -70,5 +71,6 @@ def _finite(value: Any) -> bool:
 
 
 def _short(value: Any, limit: int = 200) -> str:
-    text = " ".join(line.strip() for line in repr(value).splitlines())  # a matrix too is one sentence
+    text = repr(os.fspath(value) if isinstance(value, os.PathLike) else value)
+    text = " ".join(line.strip() for line in text.splitlines())  # a matrix too is one sentence
     return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -1,7 +1,7 @@
 """Exit codes, and one plain sentence for what a user can mend.
 
     0    done
-    1    some work failed and was recorded, or the disk refused; what is stored is kept
+    1    some work failed and was recorded, or the disk or the memory was at its end; what is stored is kept
     2    the input or the call is wrong; nothing was written
     70   a fault in dpjax or in a workload: a traceback follows
     130  stopped by Ctrl-C; what is stored is kept
@@ -22,6 +22,7 @@ from typing import Any
 import typer
 
 _REFUSED = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+_KEPT = "What was stored before is kept; the same command continues from there"
 DONE, FAILED, WRONG, FAULT, STOPPED = 0, 1, 2, 70, 130
 
 
@@ -46,6 +47,8 @@ def _explained(error: BaseException) -> int:
         return _say(str(error) or "stopped", STOPPED)
     if isinstance(error, OSError):
         return _say(*_disk(error))
+    if isinstance(error, MemoryError):
+        return _say(f"error: out of memory{f' ({_sentence(error)})' if str(error) else ''}. {_KEPT}", FAILED)
     if isinstance(error, ValueError):
         return _say(f"error: {_sentence(error)}", WRONG)
     traceback.print_exception(error)
@@ -55,16 +58,15 @@ def _explained(error: BaseException) -> int:
 def _disk(error: OSError) -> tuple[str, int]:
     from dpjax._atomic import StorageError
 
-    kept = "What was stored before is kept; the same command continues from there"
     if isinstance(error, StorageError):
-        return f"error: {error}. {kept}", FAILED
+        return f"error: {error}. {_KEPT}", FAILED
     if error.errno in _REFUSED:  # a figure, or what another library writes
-        return f"error: {error.filename or 'the disk'}: {os.strerror(error.errno)}. {kept}", FAILED
+        return f"error: {error.filename or 'the disk'}: {os.strerror(error.errno)}. {_KEPT}", FAILED
     where = f"{error.filename}: " if error.filename else ""
     return f"error: {where}{error.strerror or error}", WRONG
 
 
-def _sentence(error: ValueError) -> str:
+def _sentence(error: Exception) -> str:
     """The error's text in one line; pydantic's own errors by their first fault."""
     if hasattr(error, "errors"):
         fault = error.errors()[0]

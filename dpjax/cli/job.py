@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Job:
-    """Runs `command` in the folder `cwd`, adds what it says to the file `log`, and ends the process with its exit code."""
+    """Runs `command` in the folder `cwd`, adds what it says and how it failed to the file `log`, and ends the process with its exit code."""
 
     command: tuple[str, ...]
     cwd: str
@@ -27,6 +27,8 @@ class Job:
         finally:
             signal.signal(signal.SIGTERM, before)
         if code:
+            with open(self.log, "a", encoding="utf-8") as words:
+                words.write(f"dpjax: this job {_ended(code)}\n")
             sys.exit(code if code > 0 else 128 - code)
 
     def checkpoint(self) -> Any:
@@ -34,6 +36,13 @@ class Job:
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self)
+
+
+def _ended(code: int) -> str:
+    if code > 0:
+        return f"ended with exit code {code}"
+    known = -code in set(signal.Signals)
+    return f"was killed by signal {-code}{f' ({signal.Signals(-code).name})' if known else ''}"
 
 
 class _Stop:

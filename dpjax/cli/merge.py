@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import sys
 from typing import Annotated
 
 import typer
@@ -24,4 +25,6 @@ def merge(
     merged = sweep.merge(directories, out)
     print(f"{merged.done} cells done, {merged.failed} failed")
     print(merged.results)
+    for cell, error in merged.errors.items():
+        print(f"failed: {cell}: {error}", file=sys.stderr)
     return FAILED if merged.failed else DONE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -49,29 +50,37 @@ def submit(
     from dpjax import sweep
     from dpjax.sweep.submissions import last_total
     from dpjax.sweep.submit import available, ready
+    from dpjax.sweep.withdrawing import withdrawn_if_refused
 
     named = {"partition": partition, "account": account, "time": time, "memory": memory, "cpus": cpus, "gpus": gpus}
     resources = _resources({name: value for name, value in named.items() if value is not None}, more or ())
     _one_target(cluster, script, resources)
     if cluster is not None:
         available(cluster)
+    if script is not None:
+        _writable(script)
     dataset, plan = prepare(config, overrides or (), out, sweep.Shard())
     directory = plan.directory.absolute()
+    if cluster == "slurm" and "%" in str(directory):
+        raise ValueError(f"output folder is {str(directory)!r}; SLURM reads % in the names of logs: choose a folder without")
+    if shards is not None and shards > max(plan.grid.size, last_total(directory) or 0):
+        raise ValueError(f"shards is {shards}; the sweep has {plan.grid.size:,} cells: give at most one shard for each")
     most = _cores() if cluster == "local" else _MOST_BY_DEFAULT
     total = shards or last_total(directory) or min(plan.grid.size, most)
-    found = ready(plan, about(dataset, plan), total)
-    todo = sorted((*found.failed, *found.missing))
-    print(f"{directory}: {found}")
-    if not todo:
-        print("nothing to start" + ("; dpjax merge joins the shards" if len(found.done) == total else ""))
-        return DONE
-    (directory / "logs").mkdir(exist_ok=True)
     command = _command(config, overrides or (), directory)
-    if script is not None:
-        return _write(script, command, directory, todo, total, resources, at_once or _AT_ONCE_ON_SLURM)
-    jobs = {index: _job(command, directory, index, total) for index in todo}
-    if cluster == "slurm":
-        return _on_slurm(directory, jobs, total, resources, at_once or _AT_ONCE_ON_SLURM)
+    with withdrawn_if_refused(directory):
+        found = ready(plan, about(dataset, plan), total)
+        todo = sorted((*found.failed, *found.missing))
+        print(f"{directory}: {found}")
+        if not todo:
+            print("nothing to start" + ("; dpjax merge joins the shards" if len(found.done) == total else ""))
+            return DONE
+        (directory / "logs").mkdir(exist_ok=True)
+        if script is not None:
+            return _write(script, command, directory, todo, total, resources, at_once or _AT_ONCE_ON_SLURM)
+        jobs = {index: _job(command, directory, index, total) for index in todo}
+        if cluster == "slurm":
+            return _on_slurm(directory, jobs, total, resources, at_once or _AT_ONCE_ON_SLURM)
     return _here(directory, jobs, total, at_once or _cores())
 
 
@@ -84,6 +93,13 @@ def _one_target(cluster: str | None, script: pathlib.Path | None, resources: Res
         raise ValueError(
             "cluster is 'local'; partition, account, time, memory, cpus, gpus and sbatch are for SLURM, leave them out"
         )
+
+
+def _writable(script: pathlib.Path) -> None:
+    if not script.absolute().parent.is_dir():
+        raise ValueError(f"script is {str(script)!r}; its folder does not exist, make it first")
+    if script.is_dir() or not os.access(script if script.exists() else script.absolute().parent, os.W_OK):
+        raise ValueError(f"script is {str(script)!r}; it cannot be written, name another file")
 
 
 def _resources(named: Mapping[str, Any], more: Sequence[str]) -> Resources | None:
@@ -114,7 +130,7 @@ def _on_slurm(directory: pathlib.Path, jobs: Mapping[int, Job], total: int, reso
 
     array = to_slurm(directory, jobs, total, resources or Resources(), at_once)
     print(f"submitted {len(jobs)} shards as job {array}, logs in {directory / 'logs'}")
-    print(f"dpjax info {directory} says how far they are; then dpjax merge {directory}")
+    print(_next(directory))
     return DONE
 
 
@@ -129,7 +145,7 @@ def _here(directory: pathlib.Path, jobs: Mapping[int, Job], total: int, at_once:
     for index in sorted({*found.failed, *found.missing} & set(jobs)):
         print(f"dpjax: shard {index} did not finish, see {jobs[index].log}", file=sys.stderr)
     if len(found.done) == total:
-        print(f"dpjax merge {directory} joins the shards")
+        print(f"dpjax merge {shlex.quote(str(directory))} joins the shards")
     return FAILED if found.failed or found.missing else DONE
 
 
@@ -146,10 +162,18 @@ def _write(
     from dpjax.sweep.submit import Resources
 
     text = array_script(command, directory, indices=indices, total=total, resources=resources or Resources(), at_once=at_once)
-    script.write_text(text, encoding="utf-8")
-    print(f"{script}: sbatch {script} runs {len(indices)} shards, logs in {directory / 'logs'}")
-    print(f"dpjax info {directory} says how far they are; then dpjax merge {directory}")
+    try:
+        script.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ValueError(f"script is {str(script)!r}; it cannot be written: {error.strerror}") from None
+    print(f"{script}: sbatch {shlex.quote(str(script))} runs {len(indices)} shards, logs in {directory / 'logs'}")
+    print(_next(directory))
     return DONE
+
+
+def _next(directory: pathlib.Path) -> str:
+    folder = shlex.quote(str(directory))
+    return f"dpjax info {folder} says how far they are; then dpjax merge {folder}"
 
 
 def _cores() -> int:

@@ -114,6 +114,15 @@ class Config(Table):
     sweep: SweepTable
     output: OutputTable = pydantic.Field(default_factory=OutputTable)
 
+    @pydantic.field_validator("name")
+    @classmethod
+    def _of_a_folder(cls, name: str) -> str:
+        if re.search(r"[/\\]|^\.", name) or not name.isprintable():
+            raise ValueError(
+                f"name is {name!r}; it names the folder of the results: no / or \\, no dot in front, nothing unprintable"
+            )
+        return name
+
 
 def load(path: str | pathlib.Path, overrides: Iterable[str] = ()) -> Config:
     """The config in a TOML file, after `overrides` such as "sweep.samples=100"; ValueError for anything wrong in it."""

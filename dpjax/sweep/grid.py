@@ -8,6 +8,7 @@ number of the others.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import hashlib
@@ -24,6 +25,7 @@ import numpy as np
 from dpjax.sweep.validation import refuse_unknown
 from dpjax.sweep.workload import Scalar
 
+_MOST_CELLS = 1_000_000
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
@@ -52,7 +54,7 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Grid:
-    """Axes and which of them are zipped; checks itself. `dims` maps each dimension to the axes along it."""
+    """Axes and which of them are zipped; checks itself, a million cells at most. `dims` maps each dimension to the axes along it."""
 
     axes: Mapping[str, tuple[Scalar, ...]]
     zips: tuple[tuple[str, ...], ...] = ()
@@ -67,10 +69,18 @@ class Grid:
             lengths = {name: len(self.axes[name]) for name in group}
             if len(group) < 2 or len(set(lengths.values())) > 1 or len(set(zipped)) < len(zipped):
                 raise ValueError(f"zip is {lengths}; zip two or more axes of one length, each axis once")
-        for dim, names in self.dims.items():
-            steps = [tuple(canonical(v) for v in step) for step in zip(*(self.axes[name] for name in names), strict=True)]
-            if len(set(steps)) < len(steps):
-                raise ValueError(f"axis {dim} repeats {next(s for s in steps if steps.count(s) > 1)}; give each value once")
+        if self.size > _MOST_CELLS:
+            product = " x ".join(f"{n:,}" for n in self.shape)
+            raise ValueError(
+                f"sweep.axes make {product} = {self.size:,} cells; at most {_MOST_CELLS:,} are allowed: give fewer values, "
+                "zip axes that belong together, or make several sweeps of it"
+            )
+        for names in self.dims.values():
+            steps = collections.Counter(zip(*(map(canonical, self.axes[name]) for name in names), strict=True))
+            repeated = next((step for step, times in steps.items() if times > 1), None)
+            if repeated is not None:
+                several = " and ".join(f"sweep.axes.{name}" for name in names)
+                raise ValueError(f"{several} repeat{'s' * (len(names) == 1)} {', '.join(repeated)}; give each value once")
 
     @functools.cached_property
     def dims(self) -> dict[str, tuple[str, ...]]:

@@ -6,7 +6,7 @@ import dataclasses
 import os
 import pathlib
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpjax import _atomic as atomic
@@ -18,11 +18,12 @@ from dpjax.sweep.store import Store, begin, create, read_manifest, verify
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Merged:
-    """A merge: the file of results, cells done and cells that failed."""
+    """A merge: the file of results, cells done, and cells that failed with the error of each."""
 
     results: pathlib.Path
     done: int
     failed: int
+    errors: Mapping[str, str]
 
 
 def merge(directories: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str] | None = None) -> Merged:
@@ -50,9 +51,10 @@ def merge(directories: Sequence[str | os.PathLike[str]], out: str | os.PathLike[
             for path in (source.directory / "runs").glob("*.json"):
                 _copy(path, target / "runs" / path.name)
         assembled = results.assemble(store)
-        failed = sum(not store.finished(cell).exists() for cell in grid.cells)
-        store.log(f"merged {len(folders)} folders: {grid.size - failed} cells done, {failed} failed")
-    return Merged(results=assembled, done=grid.size - failed, failed=failed)
+        errors = {cell.text: store.error_of(cell) or "" for cell in grid.cells if not store.finished(cell).exists()}
+        done = grid.size - len(errors)
+        store.log(f"merged {len(folders)} folders: {done} cells done, {len(errors)} failed")
+    return Merged(results=assembled, done=done, failed=len(errors), errors=errors)
 
 
 def _common_manifest(folders: Sequence[pathlib.Path]) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def reduce_block(x: Any, count: UInt[Array, ""], edges: tuple[float, ...], *, ke
 
 
 def combine(a: Moments, b: Moments) -> Moments:
-    """The moments of the samples of `a` followed by those of `b`."""
+    """The moments of the samples of `a` followed by those of `b`; samples that are kept are not joined here."""
     count = a.count + b.count
     shift = b.mean - a.mean
     return Moments(
@@ -78,7 +78,6 @@ def combine(a: Moments, b: Moments) -> Moments:
         minimum=np.asarray(np.minimum(a.minimum, b.minimum)),
         maximum=np.asarray(np.maximum(a.maximum, b.maximum)),
         below=np.asarray(a.below + b.below),
-        samples=None if a.samples is None or b.samples is None else np.concatenate([a.samples, b.samples]),
     )
 
 

@@ -5,11 +5,11 @@ A builder takes the data set and the [mechanism] table, checks the table, and re
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dpjax.sweep.validation import unknown_key
 from dpjax.sweep.workload import Workload
 
 WORKLOADS: dict[str, str] = {
@@ -26,7 +26,11 @@ def builder(name: str) -> Builder:
     target = WORKLOADS.get(name, name)
     module, colon, attribute = target.partition(":")
     if not colon:
-        raise ValueError(f"workload is {name!r}; {unknown_key(name, WORKLOADS)}, or package.module:builder for one of your own")
+        near = difflib.get_close_matches(name, WORKLOADS, n=1)
+        meant = f"did you mean {near[0]}? Known" if near else "known"
+        raise ValueError(
+            f"workload is {name!r}; {meant} are {', '.join(WORKLOADS)}, and package.module:builder for one of your own"
+        )
     try:
         return getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:

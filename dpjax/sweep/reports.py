@@ -10,6 +10,7 @@ import time
 import jax
 
 from dpjax.sweep.blocks import Executable, Job, Lane
+from dpjax.sweep.disk import in_words, kept, too_small
 from dpjax.sweep.planning import Plan
 from dpjax.sweep.results import grid_of
 from dpjax.sweep.store import Store, read_manifest, runs_of
@@ -60,7 +61,11 @@ def status(directory: str | os.PathLike[str]) -> Status:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What a plan would take: `seconds` is the time of one round of blocks of the first cell, times the rounds that are not yet done."""
+    """What a plan would take; `disk` says what is wrong with the disk, if anything.
+
+    `seconds` is the time of one round of blocks of the first cell, times the rounds that are not yet done: what loads the data and
+    compiles comes on top.
+    """
 
     cells: int
     done: int
@@ -71,19 +76,20 @@ class Cost:
     in_flight: int
     kept_bytes: int
     seconds: float
+    disk: str = ""
 
     def __str__(self) -> str:
-        held, kept = self.block_bytes * self.in_flight / 2**20, self.kept_bytes / 2**20
+        held = in_words(self.block_bytes * self.in_flight)
+        time = f"about {self.seconds:,.0f} s" if self.seconds >= 1 else "under 1 s"
         devices = f"{self.devices} device{'s' * (self.devices > 1)}"
         lines = [
             f"{self.cells} cells, {self.done} of them done; {self.samples:,} samples a cell in blocks of {self.block:,}",
-            f"{held:,.1f} MiB in {self.in_flight} blocks at once on {devices}; about {self.seconds:,.0f} s on this machine",
+            f"{held} in {self.in_flight} blocks at once on {devices}; {time} on this machine, loading and compiling left out",
         ]
         if self.kept_bytes:
-            lines.append(
-                f"kept samples: {kept:,.1f} MiB in the cells' files, as much in the results, and in memory when they are assembled"
-            )
-        return "\n".join(lines)
+            kept = in_words(self.kept_bytes)
+            lines.append(f"kept samples: {kept} in the cells' files, as much in the results, and in memory when they are assembled")
+        return "\n".join([*lines, *([f"the disk is too small: {self.disk}"] if self.disk else [])])
 
 
 def cost(plan: Plan) -> Cost:
@@ -112,7 +118,8 @@ def cost(plan: Plan) -> Cost:
         devices=devices,
         block_bytes=size,
         in_flight=ahead,
-        kept_bytes=len(plan.cells) * plan.samples * plan.chosen.bytes_a_sample(plan.workload),
+        kept_bytes=kept(plan),
+        disk=too_small(plan),
         seconds=len(missing) * (ready + rounds * seconds),
     )
 

@@ -39,9 +39,9 @@ def open(directory: str | os.PathLike[str]) -> xarray.Dataset:
         raise ValueError(f"directory is {str(folder)!r}; its sweep is not finished, run it again, or merge its shards")
     try:
         dataset = xarray.load_dataset(folder / "results.nc", engine="h5netcdf")
-    except PermissionError:
-        raise
     except (OSError, KeyError, RuntimeError) as error:
+        if isinstance(error, OSError) and error.errno:  # the system's, not HDF5's word on what is in the file
+            raise atomic.StorageError(f"cannot read {folder / 'results.nc'}: {atomic.reason(error)}") from error
         raise ValueError(f"{folder / 'results.nc'} is damaged ({error}); delete it, then run the sweep again or merge it") from None
     if dataset.attrs.get("hash") != manifest["hash"]:
         raise ValueError(

@@ -20,19 +20,21 @@ import numpy as np
 
 from dpjax import _atomic as atomic
 from dpjax.sweep import lock, results
+from dpjax.sweep.accumulated import Accumulated
 from dpjax.sweep.blocks import Blocks, Job, Lane
+from dpjax.sweep.disk import refuse_too_small
 from dpjax.sweep.environment import environment, now
 from dpjax.sweep.grid import Cell
 from dpjax.sweep.interrupt import Interrupted, Stop, deferred
 from dpjax.sweep.law import digest_of
 from dpjax.sweep.line import Line, Measured
-from dpjax.sweep.moments import Moments, agrees, combine
+from dpjax.sweep.moments import agrees
 from dpjax.sweep.planning import Plan
 from dpjax.sweep.progress import Progress, watch
 from dpjax.sweep.store import Record, Store, begin, create
 from dpjax.sweep.workload import Prepared
 
-_CHECKPOINT_S = 5.0
+_RECORD_S = 5.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -56,6 +58,7 @@ def run(
     """
     blocks = blocks or plan.blocks()
     _first_block_fits(plan, blocks)
+    refuse_too_small(plan)
     create(plan.directory)
     with lock.held(plan.directory, plan.shard):
         if plan.shard.total == 1:
@@ -81,20 +84,6 @@ def _first_block_fits(plan: Plan, blocks: Blocks) -> None:
         return
 
 
-@dataclasses.dataclass(kw_only=True)
-class _UnderWay:
-    """A cell whose blocks are on their way: the moments of its first `count` samples, and when they were last stored."""
-
-    cell: Cell
-    exact: Mapping[str, np.ndarray]
-    count: int
-    total: Mapping[str, Moments]
-    stored: float = dataclasses.field(default_factory=time.monotonic)
-
-    def record(self) -> Record:
-        return Record(count=self.count, moments=self.total, exact=self.exact)
-
-
 class _Running:
     """One run of a plan, with the folder's lock held."""
 
@@ -104,7 +93,7 @@ class _Running:
         self.done, self.failed, self.changed = 0, 0, False
         self.sampled = bool(plan.chosen.taken)
         self.line = Line(blocks, plan.memory, self._take)
-        self.under_way: dict[Job, _UnderWay] = {}
+        self.under_way: dict[Job, Accumulated] = {}
         self.progress = progress or watch(self._units(len(plan.cells)), "samples" if self.sampled else "cells")
         self.started, self.clock, self.recorded = now(), time.monotonic(), 0.0
         self.file = store.directory / "runs" / f"{self.started.replace(':', '')}-{plan.shard.name}-{os.getpid()}.json"
@@ -128,7 +117,7 @@ class _Running:
     def _one(self, cell: Cell) -> None:
         if self.stop.requested:
             self._interrupted()
-        if time.monotonic() - self.recorded > _CHECKPOINT_S:
+        if time.monotonic() - self.recorded > _RECORD_S:
             self._record(finished=None)
         if self.store.read(self.store.finished(cell), cell) is not None:
             self.done += 1
@@ -137,7 +126,7 @@ class _Running:
         self.changed = True
         try:
             self._compute(cell)
-        except (atomic.StorageError, Interrupted):
+        except (atomic.StorageError, Interrupted, MemoryError):  # no fault of the cell's
             raise
         except Exception as error:
             self._failed(cell, error)
@@ -149,39 +138,39 @@ class _Running:
             self.progress.advance(1)
             self._finish(cell, Record(count=0, moments={}, exact=exact))
             return
-        count, total = self._resumed(cell)
+        begun = Accumulated(cell, exact, self._resumed(cell))
         job = Job(cell.key(self.plan.seed), prepared.params)
-        self.under_way[job] = _UnderWay(cell=cell, exact=exact, count=count, total=total)
-        for first in range(count, self.plan.samples, self.plan.block):
+        self.under_way[job] = begun
+        for first in range(begun.count, self.plan.samples, self.plan.block):
             if job in self.under_way:  # it has not failed yet
                 self.line.add(Lane(job, first, min(self.plan.block, self.plan.samples - first)))
 
-    def _resumed(self, cell: Cell) -> tuple[int, Mapping[str, Moments]]:
+    def _resumed(self, cell: Cell) -> Record | None:
         record = self.store.read(self.store.partial(cell), cell)
         if record is None or record.count % self.plan.block:
-            return 0, {}
+            return None
         self.progress.advance(record.count)
-        return record.count, record.moments
+        return record
 
     def _take(self, lane: Lane, measured: Measured) -> None:
         """Put the moments of a block to those of its cell, and store the cell where it was the last one, or it is time to."""
         of = self.under_way.get(lane.job)
         if of is None:
             return
+        if isinstance(measured, MemoryError):
+            raise measured
         if isinstance(measured, Exception):
             del self.under_way[lane.job]
             self._failed(of.cell, measured)
             return
-        of.total = {name: combine(of.total[name], moments) for name, moments in measured.items()} if of.total else measured
-        of.count += lane.count
+        of.add(lane.count, measured)
         self.progress.advance(lane.count)
         if of.count == self.plan.samples:
             del self.under_way[lane.job]
             self._finish(of.cell, of.record())
-        elif self.stop.requested or time.monotonic() - of.stored > _CHECKPOINT_S:
-            self.store.checkpoint(of.cell, of.record())
+        elif self.stop.requested or of.due:
+            of.checkpoint(self.store)
             self._record(finished=None)
-            of.stored = time.monotonic()
         if self.stop.requested:
             self._interrupted()
 

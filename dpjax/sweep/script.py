@@ -18,7 +18,7 @@ def array_script(
         "job-name": directory.name,
         "array": f"{spans(indices)}%{at_once}",
         "chdir": str(pathlib.Path.cwd()),
-        "output": str(directory / "logs" / f"shard-%a-of-{total}.log"),
+        "output": f"{str(directory / 'logs').replace('%', '%%')}/shard-%a-of-{total}.log",  # SLURM reads % as the start of a name
         "open-mode": "append",
         "requeue": None,
         "partition": resources.partition,
@@ -42,4 +42,6 @@ def array_script(
 
 
 def _option(name: str, value: str | int | None) -> str:
+    if not str(value).isprintable():
+        raise ValueError(f"sbatch option {name} is {value!r}; a line of a script holds printable characters only")
     return f"#SBATCH --{name}" if value is None else f"#SBATCH --{name}={shlex.quote(str(value))}"

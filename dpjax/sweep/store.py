@@ -17,6 +17,9 @@ import errno
 import json
 import os
 import pathlib
+import struct
+import zipfile
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,6 +32,7 @@ from dpjax.sweep.law import differences, digest_of
 from dpjax.sweep.moments import Moments
 
 FORMAT = 1
+_DAMAGE = (ValueError, KeyError, EOFError, RuntimeError, OverflowError, struct.error, zipfile.BadZipFile, zlib.error)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -42,7 +46,7 @@ class Record:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Store:
-    """A sweep's folder, for one law."""
+    """A sweep's folder, for one law. Where the system fails to read a file, StorageError is raised and the file left as it is."""
 
     directory: pathlib.Path
     digest: str
@@ -88,22 +92,19 @@ class Store:
 
     def error_of(self, cell: Cell) -> str | None:
         """The recorded error of a cell that failed, None of one that did not."""
-        if not self.failed(cell).exists():
-            return None
+        path = self.failed(cell)
         try:
-            return str(json.loads(self.failed(cell).read_text(encoding="utf-8"))["error"])
+            with atomic.reading(path):
+                return str(json.loads(path.read_text(encoding="utf-8"))["error"]) if path.exists() else None
         except (ValueError, KeyError, TypeError):
             return "it failed, and the record of its error is damaged"
 
     def read(self, path: pathlib.Path, cell: Cell) -> Record | None:
-        """The record in a cell's file; None where there is none, or where it was corrupt and has been set aside."""
-        if not path.exists():
-            return None
+        """The record in a cell's file; None where there is none, or where it proved corrupt and has been set aside."""
         try:
-            return _load(path, self.digest, cell)
-        except PermissionError:
-            raise
-        except Exception as error:  # a damaged archive fails in a dozen ways, and nothing is lost by setting it aside
+            with atomic.reading(path):
+                return _load(path, self.digest, cell) if path.exists() else None
+        except _DAMAGE as error:
             aside = path.with_name(path.name + ".corrupt")
             atomic.move(path, aside)
             self.log(f"{path.name} ({cell.text}) is corrupt ({error}); set aside as {aside.name}, to be computed again")
@@ -126,8 +127,7 @@ class Store:
 
 
 def _load(path: pathlib.Path, digest: str, cell: Cell) -> Record:
-    with np.load(path, allow_pickle=False) as file:
-        members = {name: file[name] for name in file.files}
+    members = _members(path)
     if members.pop("contents").tolist() != sorted(members):
         raise ValueError("parts of it are missing")
     if str(members["law"]) != digest or str(members["cell"]) != cell.text:
@@ -145,15 +145,34 @@ def _load(path: pathlib.Path, digest: str, cell: Cell) -> Record:
     )
 
 
+def _members(path: pathlib.Path) -> dict[str, np.ndarray]:
+    """The arrays of an archive whose checksums hold: what is read after them is what was written, and a lack of memory honest."""
+    with path.open("rb") as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                bad = archive.testzip()
+        except OSError as error:
+            if error.errno not in (None, errno.EINVAL):  # a damaged directory of the archive points out of the file
+                raise
+            raise ValueError(str(error)) from error
+        if bad is not None:
+            raise ValueError(f"the checksum of {bad} is wrong")
+        file.seek(0)
+        with np.load(file, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+
+
 def read_manifest(directory: pathlib.Path) -> dict[str, Any] | None:
-    """The manifest of a folder, None where there is none; ValueError where it is not one that this version reads."""
+    """The manifest of a folder, None where there is none; ValueError where it is not one that this version may read."""
     path = directory / "manifest.json"
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValueError) as error:
+    except (PermissionError, IsADirectoryError, ValueError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from None
+    except OSError as error:
+        raise atomic.StorageError(f"cannot read {path}: {atomic.reason(error)}") from error
     if (
         not isinstance(manifest, dict)
         or manifest.get("format") != FORMAT
@@ -208,7 +227,8 @@ def runs_of(directory: pathlib.Path) -> list[dict[str, Any]]:
     runs = []
     for path in sorted((directory / "runs").glob("*.json")):
         try:
-            runs.append(json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError):
+            with atomic.reading(path):
+                runs.append(json.loads(path.read_text(encoding="utf-8")))
+        except ValueError:
             continue
     return runs

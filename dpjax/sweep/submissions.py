@@ -65,9 +65,10 @@ def _read(directory: pathlib.Path) -> list[Submission]:
     submissions = []
     for path in sorted((directory / "jobs").glob("*.json")):
         try:
-            told = json.loads(path.read_text(encoding="utf-8"))
+            with atomic.reading(path):
+                told = json.loads(path.read_text(encoding="utf-8"))
             submissions.append(Submission(cluster=told["cluster"], total=told["total"], tasks=told["tasks"]))
-        except (OSError, ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError):
             continue
     return submissions
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from dpjax.sweep import lock
+from dpjax.sweep.disk import refuse_too_small
 from dpjax.sweep.interrupt import Interrupted, deferred
 from dpjax.sweep.planning import Plan
 from dpjax.sweep.shard_states import Shards, shards
@@ -57,6 +58,7 @@ class Resources:
 
 def ready(plan: Plan, about: Mapping[str, Any], total: int) -> Shards:
     """Begin the plan's folder and say how far its `total` shards are; ValueError while jobs of another number of shards live."""
+    refuse_too_small(plan)
     create(plan.directory)
     if read_manifest(plan.directory) is None:
         with lock.held(plan.directory):

@@ -57,6 +57,8 @@ def _sentence(model: type[pydantic.BaseModel], fault: Any, where: str) -> str:
         if isinstance(inner, pydantic.ValidationError):  # a validator that itself used a model
             return _sentence(model, inner.errors(include_url=False)[0], key)
         text = str(inner)
+        if location and text.startswith(f"{location[-1]} is "):  # the validator of one key knows the key's own name only
+            return key + text.removeprefix(str(location[-1]))
         return text if not location or text.startswith(key) else f"{key}: {text}"
     try:
         invalid(key, fault["input"], fault["msg"][:1].lower() + fault["msg"][1:])

@@ -72,6 +72,7 @@ def test_what_sbatch_or_squeue_refuse_is_one_sentence(call, config, tmp_path, sl
     (slurm / "sbatch").write_text("#!/bin/sh\necho 'sbatch: error: invalid partition' >&2; exit 1\n")
     code, _, complaint = call(*words)
     assert (code, complaint) == (2, "dpjax: error: sbatch refused the jobs: sbatch: error: invalid partition\n")
+    assert not (tmp_path / "out").exists()
     (slurm / "sbatch").write_text("#!/bin/sh\necho 'Submitted batch job 78'\n")
     assert call(*words)[0] == 0
     (slurm / "squeue").write_text("#!/bin/sh\necho 'slurm_load_jobs error: Unable to contact' >&2; exit 1\n")
@@ -139,15 +140,62 @@ def test_a_job_runs_its_command_keeps_its_log_and_passes_on_its_exit_code(tmp_pa
     with pytest.raises(SystemExit) as end:
         job("kill -9 $$")()
     assert end.value.code == 128 + 9
-    assert (tmp_path / "log").read_text() == f"{tmp_path}\ncomplaint\n"
+    killed = "dpjax: this job was killed by signal 9 (SIGKILL)"
+    assert (tmp_path / "log").read_text() == f"{tmp_path}\ncomplaint\ndpjax: this job ended with exit code 3\n{killed}\n"
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(SystemExit) as end:
         job(f"trap 'echo asked; exit 7' TERM; kill -TERM {os.getpid()}; while :; do sleep 0.05; done")()
     assert end.value.code == 7
-    assert (tmp_path / "log").read_text().endswith("asked\n")
+    assert (tmp_path / "log").read_text().endswith("asked\ndpjax: this job ended with exit code 7\n")
     assert signal.getsignal(signal.SIGTERM) is before
     again = job("exit 0").checkpoint()
     assert again.function == job("exit 0")
+
+
+def test_a_refused_submit_leaves_the_folders_as_they_were(call, config, tmp_path, slurm):
+    (slurm / "sbatch").write_text("#!/bin/sh\necho 'sbatch: error: no' >&2; exit 1\n")
+    (tmp_path / "there").mkdir()
+    for out in ("made/for/it", "there", "there/deeper"):
+        assert call("submit", config, "--cluster", "slurm", "--out", tmp_path / out)[0] == 2
+        assert not list((tmp_path / "there").iterdir())
+        assert not (tmp_path / "made").exists()
+    begun = tmp_path / "begun"
+    assert call("run", config, "--out", begun, "--no-plot", "--shard", "1/3")[0] == 0
+    before = {path: path.read_bytes() for path in begun.rglob("*.npz")}
+    assert call("submit", config, "--cluster", "slurm", "--out", begun)[0] == 2
+    assert before == {path: path.read_bytes() for path in begun.rglob("*.npz")}
+    assert (begun / "manifest.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--script", "absent/a.sh"), "script is 'absent/a.sh'; its folder does not exist, make it first"),
+        (("--script", "commands"), "script is 'commands'; it cannot be written, name another file"),
+        (("--script", "a.sh", "--sbatch", "comment=a\nb"), "sbatch option comment is 'a\\nb'; a line of a script holds printable"),
+        (("--script", "a.sh", "--shards", "1000000000"), "shards is 1000000000; the sweep has 3 cells: give at most one shard"),
+        (("--cluster", "slurm", "--out", "50%"), "SLURM reads % in the names of logs: choose a folder without"),
+    ],
+)
+def test_a_submit_that_cannot_be_done_makes_no_folder(call, config, tmp_path, slurm, monkeypatch, words, message):
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    code, _, complaint = call("submit", config, "--out", "out", *words)
+    assert (code, complaint.count("\n")) == (2, 1)
+    assert message in complaint
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_lines_to_copy_are_quoted_and_slurm_is_given_the_folder_as_it_is(call, config, tmp_path, slurm):
+    out, script = tmp_path / "two words 50%a", tmp_path / "my script.sh"
+    code, said, _ = call("submit", config, "--script", script, "--out", out)
+    assert code == 0
+    assert f"sbatch '{script}' runs 3 shards" in said
+    assert said.endswith(f"dpjax info '{out}' says how far they are; then dpjax merge '{out}'\n")
+    assert f"#SBATCH --output='{tmp_path}/two words 50%%a/logs/shard-%a-of-3.log'\n" in script.read_text()
+    assert f"--out '{out}' " in script.read_text()
+    out = tmp_path / "two words"
+    assert call("submit", config, "--cluster", "slurm", "--out", out)[1].endswith(f"dpjax merge '{out}'\n")
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ import pytest
 import sweep_normals
 
 from dpjax import sweep
-from dpjax.sweep import runner
+from dpjax.sweep import accumulated
 from dpjax.sweep.blocks import Blocks, Job
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -21,7 +21,7 @@ CHILD = """
 import sys, time
 sys.path[:0] = [{root!r}, {here!r}]
 from dpjax import sweep
-from dpjax.sweep import runner
+from dpjax.sweep import accumulated
 import sweep_normals
 
 class Slowly:  # so that a kill meets a sweep under way
@@ -29,7 +29,7 @@ class Slowly:  # so that a kill meets a sweep under way
     def note(self, text): print(text)
     def close(self): pass
 
-runner._CHECKPOINT_S = 0.02
+accumulated._CHECKPOINT_S, accumulated._PAUSE = 0.02, 0
 sweep.run(sweep.plan(sweep.from_table({table!r}), sweep_normals.Normals(), out={out!r}), progress=Slowly())
 """
 
@@ -193,7 +193,8 @@ def test_ctrl_c_ends_the_block_keeps_it_and_resumes(tmp_path, config, stored, re
 
 
 def test_checkpoints_are_written_while_a_cell_is_under_way(tmp_path, config, monkeypatch, stored, reference):
-    monkeypatch.setattr(runner, "_CHECKPOINT_S", 0.0)
+    monkeypatch.setattr(accumulated, "_CHECKPOINT_S", 0.0)
+    monkeypatch.setattr(accumulated, "_PAUSE", 0)
     seen = []
     checkpoint = sweep.store.Store.checkpoint
     monkeypatch.setattr(

@@ -62,8 +62,8 @@ def test_overrides(path):
         ("sweep.samples='5'", r"^sweep\.samples is '5'"),
         ("sweep.samples=-1", r"^sweep\.samples is -1; input should be greater than or equal to 0"),
         ("sweep.seed=-1", r"^sweep\.seed is -1"),
-        ("sweep.block=0", r"block is 0; give 'auto' or a whole number"),
-        ("sweep.memory=much", r"memory is 'much'; give bytes"),
+        ("sweep.block=0", r"^sweep\.block is 0; give 'auto' or a whole number"),
+        ("sweep.memory=much", r"^sweep\.memory is 'much'; give bytes"),
         ("sweep.axes.mu=[]", r"sweep\.axes\.mu is empty"),
         ("sweep.axes.mu=[1, 2]", r"zip two or more axes of one length"),
         ("sweep.axes=3", r"^sweep\.axes is 3; input should be a valid dictionary"),
@@ -78,6 +78,14 @@ def test_mistakes_are_named_in_one_sentence(path, override, message):
     with pytest.raises(ValueError, match=message) as caught:
         sweep.load(path, [override])
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["../evil", "/evil", "a/b", "a\\b", "..", ".", ".hidden", "a\nb", "a\0b", "a\x1b[0m", ""])
+def test_a_name_that_is_no_folder_is_refused(name):
+    table = {"workload": "w", "sweep": {"samples": 2}}
+    with pytest.raises(ValueError, match=r"^name is "):
+        sweep.from_table(table | {"name": name})
+    assert sweep.from_table(table | {"name": "Taxi, 2nd try (é).1"}).name == "Taxi, 2nd try (é).1"
 
 
 def test_missing_keys_files_and_syntax(tmp_path):

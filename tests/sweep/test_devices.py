@@ -85,7 +85,7 @@ def test_samples_are_kept_where_asked_for_and_change_no_moment(tmp_path, config,
     plan = sweep.plan(keeping, sweep_normals.Normals(), out=tmp_path / "kept")
     said = sweep.cost(plan)
     assert said.kept_bytes == 6 * 1000 * 8 * (3 + 1)
-    assert "kept samples: 0.2 MiB" in str(said)
+    assert "kept samples: 187.5 KiB" in str(said)
     sweep.run(plan)
     kept, plain, with_samples = sweep.open(tmp_path / "kept"), stored(tmp_path / "plain"), stored(tmp_path / "kept")
     assert set(with_samples) - set(plain) == {"path_samples", "x_samples"}

@@ -11,12 +11,15 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 import sweep_normals
 
 from dpjax import sweep
 from dpjax.cli import main
-from dpjax.sweep import lock, store
+from dpjax.sweep import accumulated, lock, store
+from dpjax.sweep.grid import Grid
+from dpjax.sweep.moments import Moments
 from dpjax.sweep.shard_states import spans
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -219,6 +222,164 @@ def test_damaged_cells_are_named_and_computed_again(tmp_path, run, stored, whole
     assert run(out, "--shard", f"{found.missing[0]}/2")[0] == 0
     assert main(["merge", str(out)]) == 0
     assert stored(out) == whole
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (OSError(errno.EIO, os.strerror(errno.EIO)), "Input/output error"),
+        (OSError(errno.ESTALE, os.strerror(errno.ESTALE)), os.strerror(errno.ESTALE)),
+        (OSError(errno.EMFILE, os.strerror(errno.EMFILE)), os.strerror(errno.EMFILE)),
+        (PermissionError(errno.EACCES, os.strerror(errno.EACCES)), "Permission denied"),
+        (MemoryError("Unable to allocate 1 TiB"), "out of memory (Unable to allocate 1 TiB)"),
+    ],
+)
+@pytest.mark.parametrize("where", ["load", "open"])
+def test_a_read_that_fails_discards_no_cell(tmp_path, run, stored, whole, capsys, monkeypatch, fault, words, where):
+    """Not the finished cells, not those under way, not those of other folders that are merged."""
+    out, merged = tmp_path / "out", tmp_path / "merged"
+    for index in (1, 2):
+        assert run(out, "--shard", f"{index}/2")[0] == 0
+    part = tmp_path / "part"
+    assert run(part)[0] == 0
+    for path in sorted((part / "cells").glob("*.npz"))[::2]:
+        path.rename(path.with_name(path.name.replace(".npz", ".partial.npz")))
+    before = {path: path.read_bytes() for folder in (out, part) for path in folder.rglob("*.npz")}
+    opened = pathlib.Path.open
+
+    def refused(path, mode="r", *arguments, **options):
+        if where == "load" or (path.suffix == ".npz" and mode == "rb"):
+            raise fault
+        return opened(path, mode, *arguments, **options)
+
+    monkeypatch.setattr(store.np if where == "load" else pathlib.Path, where, refused)
+    ends = [run(part), (main(["merge", str(out), "--out", str(merged)]), capsys.readouterr().err)]
+    monkeypatch.undo()
+    for code, complaint in ends:
+        assert code == 1
+        assert words in complaint
+        assert complaint.startswith("dpjax: error: ")
+        assert complaint.count("\n") == 1, complaint
+    assert before == {path: path.read_bytes() for folder in (out, part) for path in folder.rglob("*.npz")}
+    assert not [*tmp_path.rglob("*.corrupt"), *tmp_path.rglob("*.failed.json")]
+    assert main(["merge", str(out), "--out", str(merged)]) == 0
+    assert stored(merged) == whole
+
+
+def test_a_cell_under_way_that_cannot_be_read_is_kept(tmp_path, run, stored, whole, monkeypatch):
+    out, real = tmp_path / "out", store.np.load
+    assert run(out)[0] == 0
+    for path in (out / "cells").glob("*.npz"):
+        path.rename(path.with_name(path.name.replace(".npz", ".partial.npz")))
+    for fault in (OSError(errno.EIO, os.strerror(errno.EIO)), MemoryError()):
+
+        def refused(file, fault=fault, **options):
+            if "partial" in file.name:
+                raise fault
+            return real(file, **options)
+
+        monkeypatch.setattr(store.np, "load", refused)
+        assert run(out)[0] == 1
+        monkeypatch.undo()
+        assert len(list((out / "cells").glob("*.partial.npz"))) == 8
+        assert len(list((out / "cells").iterdir())) == 8
+    assert run(out)[0] == 0
+    assert stored(out) == whole
+
+
+def test_whatever_is_damaged_in_a_cells_file_is_known_as_damage(tmp_path, run):
+    """A byte flipped or the end cut off anywhere: the record, or None; no other error, and never other numbers."""
+    out = tmp_path / "out"
+    assert run(out)[0] == 0
+    found = store.Store(directory=out, digest=store.read_manifest(out)["hash"])
+    cell = store.read_manifest(out) and sweep.results.grid_of(store.read_manifest(out)).cells[0]
+    path = found.finished(cell)
+    content, good = path.read_bytes(), found.read(path, cell)
+    damaged = [content[:i] + bytes([content[i] ^ 255]) + content[i + 1 :] for i in range(0, len(content), 7)]
+    damaged += [content[:i] for i in range(0, len(content), 97)]
+    set_aside = 0
+    for bad in damaged:
+        path.write_bytes(bad)
+        got = found.read(path, cell)
+        set_aside += got is None
+        assert got is None or got.moments["x"].mean.tobytes() == good.moments["x"].mean.tobytes()
+    assert set_aside > len(damaged) // 2
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE])
+def test_a_manifest_or_results_that_cannot_be_read_are_not_called_damaged(tmp_path, run, capsys, monkeypatch, number):
+    import xarray
+
+    out = tmp_path / "out"
+    assert run(out)[0] == 0
+    fault = OSError(number, os.strerror(number))
+
+    def refused(*arguments, **options):
+        raise fault
+
+    for owner, name in ((xarray, "load_dataset"), (pathlib.Path, "read_text")):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, refused)
+            with pytest.raises(sweep.StorageError, match=f"cannot read .*: {os.strerror(number)}$"):
+                sweep.open(out)
+
+
+def test_samples_that_do_not_fit_on_the_disk_are_refused_before_the_run(tmp_path, run, config, capsys, monkeypatch):
+    """8 cells of 200 samples of 8 bytes, once in the cells and once in the results: 25 KiB."""
+    out, keep = tmp_path / "out", ("--set", "sweep.keep_samples=['x']")
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=25_599))
+    words = (
+        f"the samples that sweep.keep_samples keeps take 25.0 KiB more on the disk of '{out}', which has 25.0 KiB free; keep fewer"
+    )
+    code, complaint = run(out, *keep)
+    assert (code, complaint.startswith(f"dpjax: error: {words}")) == (2, True), complaint
+    assert main(["submit", str(config), "--script", str(tmp_path / "a.sh"), "--out", str(out), *keep]) == 2
+    assert words in capsys.readouterr().err
+    assert not out.exists()
+    assert main(["run", str(config), "--out", str(out), "--dry-run", *keep]) == 0
+    assert f"the disk is too small: {words}" in capsys.readouterr().out
+    assert run(tmp_path / "plain")[0] == 0
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=25_600))
+    assert run(out, *keep)[0] == 0
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=0))
+    assert run(out, *keep)[0] == 0  # all is there
+
+
+def test_kept_samples_are_joined_once_and_stored_at_growing_pauses(tmp_path, monkeypatch):
+    """On a clock of its own: a block takes 1 s, and a checkpoint a tenth of a second for each block that it holds."""
+    clock = [0.0]
+    monkeypatch.setattr(accumulated.time, "monotonic", lambda: clock[0])
+    joined, written = [], []
+    real = np.concatenate
+    monkeypatch.setattr(accumulated.np, "concatenate", lambda pieces: joined.append(len(pieces)) or real(pieces))
+
+    class Slow(store.Store):
+        def checkpoint(self, cell, record):
+            written.append(record.count)
+            clock[0] += 0.1 * record.count
+
+    def block(i):
+        value = np.array(float(i))
+        below = np.zeros(0, np.int64)
+        return Moments(count=1, mean=value, m2=np.zeros(()), minimum=value, maximum=value, below=below, samples=value[None])
+
+    cell, slow = Grid(axes={}).cells[0], Slow(directory=tmp_path, digest="")
+    plain, large = accumulated.Accumulated(cell, {}), accumulated.Accumulated(cell, {})
+    for i in range(1000):
+        plain.add(1, {"x": block(i)})
+    assert joined == []
+    assert plain.record().moments["x"].samples.tolist() == list(range(1000))
+    assert joined == [1000]
+    for i in range(1000):
+        clock[0] += 1.0
+        large.add(1, {"x": block(i)})
+        if large.due:
+            large.checkpoint(slow)
+    assert len(written) <= 8, written  # at a fixed pause of 5 s it would be about 200
+    assert sum(written) <= 2 * 1000
+    assert written[0] <= 6
+    assert large.record().moments["x"].samples.tolist() == list(range(1000))
 
 
 @pytest.mark.parametrize("keep", [0, 100, 5000])

@@ -69,7 +69,9 @@ def test_products_and_zips():
 @pytest.mark.parametrize(
     ("axes", "zips", "message"),
     [
-        ({"k": (1, 1.0)}, (), "axis k repeats"),
+        ({"k": (1, 1.0)}, (), r"^sweep\.axes\.k repeats 1\.0; give each value once$"),
+        ({"k": ("a", "b", "a")}, (), r'^sweep\.axes\.k repeats "a"; give each value once$'),
+        ({"k": (1, 2, 1), "eta": (3, 4, 3)}, (("k", "eta"),), r"^sweep\.axes\.k and sweep\.axes\.eta repeat 1\.0, 3\.0; give"),
         ({"k": (1, 2), "eta": (1,)}, (("k", "eta"),), "zip two or more axes of one length"),
         ({"k": (1, 2)}, (("k",),), "zip two or more axes"),
         ({"k": (1, 2), "eta": (1, 2)}, (("k", "et"),), r"zip\.et is not a known key; did you mean zip\.eta"),
@@ -80,6 +82,18 @@ def test_products_and_zips():
 def test_bad_grids_are_refused(axes, zips, message):
     with pytest.raises(ValueError, match=message):
         Grid(axes=axes, zips=zips)
+
+
+def test_a_huge_grid_is_refused_before_a_cell_is_made(monkeypatch):
+    monkeypatch.setattr(Grid, "cells", property(lambda grid: pytest.fail("cells were made")))
+    axes = {"k": tuple(range(10**5)), "eta": tuple(range(10**5))}
+    message = r"^sweep\.axes make 100,000 x 100,000 = 10,000,000,000 cells; at most 1,000,000 are allowed: give fewer values, zip"
+    with pytest.raises(ValueError, match=message):
+        Grid(axes=axes)
+    assert Grid(axes=axes, zips=(("k", "eta"),)).size == 10**5
+    assert Grid(axes={"k": tuple(range(1000)), "eta": tuple(range(1000))}).size == 10**6
+    with pytest.raises(ValueError, match=r"^sweep\.axes make 1,000 x 1,001 = 1,001,000 cells"):
+        Grid(axes={"k": tuple(range(1000)), "eta": tuple(range(1001))})
 
 
 def test_the_text_of_a_value():
