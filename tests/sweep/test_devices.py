@@ -7,7 +7,7 @@ import sweep_normals
 from host_devices import printed_on
 
 from dpjax import sweep
-from dpjax.sweep.blocks import Blocks, Job, Lane
+from dpjax.sweep.blocks import Blocks, Executable, Job, Lane
 from dpjax.sweep.line import Line
 
 
@@ -39,30 +39,40 @@ def test_more_devices_than_there_are_are_refused(tmp_path, config):
         config(devices=0)
 
 
-class _Recorder:
-    """A stand-in for compiled programs on three devices: it records the rounds, and what it is given back is the first samples."""
+class _Rounds(Executable):
+    """A stand-in for a program on three devices: it records the rounds, and what it gives back is the first samples."""
 
-    def __init__(self, width, ahead):
-        self.width, self.ahead, self.rounds, self.most = width, ahead, [], 0
+    width = 3
 
-    def within(self, job, memory):
-        return self, self.ahead
+    def __init__(self):
+        object.__setattr__(self, "rounds", [])
 
     def run(self, lanes):
         self.rounds.append([(lane.job, lane.first) for lane in lanes])
-        return {"x": {f: np.array([np.float64(lane.first) for lane in lanes]) for f in ("mean", "m2", "minimum", "maximum")}} | {}
+        return {"x": {"mean": np.array([np.float64(lane.first) for lane in lanes])}}
+
+
+class _Recorder(Blocks):
+    """Gives that program, two rounds of which may be under way."""
+
+    def __init__(self):
+        self.program = _Rounds()
+
+    def within(self, job, memory):
+        return self.program, 2
 
 
 def test_rounds_are_filled_across_cells_and_come_back_in_order(monkeypatch):
     taken = []
     monkeypatch.setattr("dpjax.sweep.line._moments", lambda i, count, host: host["x"]["mean"][i])
-    recorder = _Recorder(width=3, ahead=2)
+    recorder = _Recorder()
     line = Line(recorder, 0, lambda lane, measured: taken.append((lane.job, lane.first, measured)))
-    blocks = [(job, first) for job in "abcd" for first in (0, 64)]
+    jobs = [Job(jax.random.key(i), {}) for i in range(4)]
+    blocks = [(job, first) for job in jobs for first in (0, 64)]
     for job, first in blocks:
         line.add(Lane(job, first, 64))
     line.drain()
-    assert [len(r) for r in recorder.rounds] == [3, 3, 2]
+    assert [len(r) for r in recorder.program.rounds] == [3, 3, 2]
     assert taken == [(job, first, first) for job, first in blocks]
 
 
@@ -74,8 +84,8 @@ def test_one_trace_for_a_whole_grid(tmp_path, config, monkeypatch):
     assert sum(blocks.traces for blocks in seen) == 1
     other = Blocks(sweep_normals.Normals(), 64)
     prepared = sweep_normals.Normals().prepare({}).params
-    for mu in (np.float32(0), np.float64(0)):  # power: another dtype is another program
-        other.executable(Job(jax.random.key(0), prepared | {"mu": mu}))
+    for more in ({}, {"unused": np.float32(0)}):  # power: another structure is another program
+        other.executable(Job(jax.random.key(0), prepared | more))
     assert other.traces == 2
 
 
