@@ -12,8 +12,6 @@ import os
 from collections.abc import Callable, Collection
 from typing import Any, NoReturn
 
-import numpy as np
-
 Kinds = type | tuple[type, ...]
 
 
@@ -49,18 +47,6 @@ def require_kind(value: Any, argument: str, kinds: Kinds, mend: str) -> None:
     """An instance of one of the classes; the sentence names the class of what was given."""
     if not isinstance(value, kinds):
         invalid(argument, f"a {type(value).__name__}", mend)
-
-
-def real_array(value: Any, argument: str, mend: str) -> np.ndarray:
-    """`value` as a float64 array of its own shape, without NaN; text, booleans, complex numbers, ragged lists are refused."""
-    try:
-        given = np.asarray(value)
-        array = given.astype(np.float64) if given.dtype.kind in "iuf" or given.dtype.name == "bfloat16" else None
-    except (TypeError, ValueError, OverflowError):
-        array = None
-    if array is None or np.isnan(array).any():
-        invalid(argument, value, mend)
-    return array
 
 
 def _finite(value: Any) -> bool:

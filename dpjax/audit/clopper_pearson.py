@@ -16,7 +16,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import beta
 
-from dpjax._errors import real_array, require, require_number
+from dpjax._errors import require, require_number
+from dpjax._real import real_array
 
 Counts = np.ndarray | np.generic | int  # whole numbers, broadcast
 Limits = np.ndarray | np.generic | float

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from dpjax._errors import real_array, require
+from dpjax._errors import require
+from dpjax._real import real_array
 
 SAFETY = 1e-12
 # absolute error of a loss where log Beta or log Gamma functions do not cancel exactly: delta is taken at an epsilon lowered by it

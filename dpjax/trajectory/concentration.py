@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from dpjax._errors import real_array, require_number, require_whole
+from dpjax._errors import require_number, require_whole
+from dpjax._real import real_array
 from dpjax.trajectory.bound import Bound, upper
 from dpjax.trajectory.calibration import MARGIN
 from dpjax.trajectory.drift import Drift

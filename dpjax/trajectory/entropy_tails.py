@@ -21,7 +21,8 @@ import numpy as np
 import scipy.optimize
 from jaxtyping import Float
 
-from dpjax._errors import real_array, require_number
+from dpjax._errors import require_number
+from dpjax._real import real_array
 from dpjax.trajectory.bound import Bound, upper
 from dpjax.trajectory.joint import JointLaw
 from dpjax.trajectory.joint_mixing import mixing_factor

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from dpjax._errors import invalid, real_array, require, require_number
+from dpjax._errors import invalid, require, require_number
+from dpjax._real import real_array
 from dpjax.trajectory.graph import ChainGraph
 
 Trajectory = Any  # whole numbers, one-dimensional: a NumPy or JAX array, or a sequence

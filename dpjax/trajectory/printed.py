@@ -21,7 +21,8 @@ import numpy as np
 import scipy.special
 from jaxtyping import Float
 
-from dpjax._errors import real_array, require, require_whole
+from dpjax._errors import require, require_whole
+from dpjax._real import real_array
 from dpjax.trajectory.bound import Bound
 from dpjax.trajectory.concentration import hajek
 from dpjax.trajectory.drift import Drift
