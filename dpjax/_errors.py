@@ -1,6 +1,6 @@
 """Errors that a user can act on: the argument, its value, and the mend, in one plain sentence.
 
-`require_number`, `require_whole`, `require_word`, `require_kind` and `real_array` are what every room asks of plain values. They take
+`require_number`, `require_whole`, `require_word` and `require_kind` (and `_real.real_array`) are what every room asks of plain values. They take
 whatever a caller hands in: text, None, a list or an array in the place of a number is a ValueError that says so.
 """
 
