@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from dpjax.plot import style
 
-_CURVES = {"exact": "exact", "sufficient": "sufficient condition (Theorem 2)"}
+_CURVES = {"exact": "exact", "sufficient": "sufficient condition (Lemma 2)"}
 
 
 def attracting(axes: Axes, cell: xr.Dataset) -> None:
