@@ -26,9 +26,9 @@ def write(path: pathlib.Path, writer: Callable[[pathlib.Path], object]) -> None:
     temporary = path.with_name(f"{path.name}{_MARK}{socket.gethostname()}-{os.getpid()}")
     try:
         writer(temporary)
-        _flush(temporary)
+        flush(temporary)
         os.replace(temporary, path)
-        _flush(path.parent)
+        flush(path.parent)
     except OSError as error:
         raise StorageError(f"cannot write {path}: {reason(error)}") from error
     finally:
@@ -79,7 +79,8 @@ def sweep_away(folder: pathlib.Path) -> None:
             path.unlink()
 
 
-def _flush(path: pathlib.Path) -> None:
+def flush(path: pathlib.Path) -> None:
+    """See to it that a file or a folder is on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpjax._atomic import flush
 from dpjax._errors import require
 from dpjax.release.model import PrivateModel
 from dpjax.release.statement import in_words
@@ -64,11 +65,11 @@ def publish(out: pathlib.Path, writers: Mapping[str, Callable[[pathlib.Path], ob
     try:
         for name, writer in writers.items():
             writer(staging / name)
-            _flush(staging / name)
+            flush(staging / name)
         staging.chmod(0o755)
-        _flush(staging)
+        flush(staging)
         os.rename(staging, target)
-        _flush(target.parent)
+        flush(target.parent)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
@@ -129,11 +130,3 @@ def _write_csv(model: PrivateModel, path: pathlib.Path) -> None:
         writer.writerow(["from", *names])
         for name, row in zip(names, model.probabilities, strict=True):
             writer.writerow([name, *(repr(float(p)) for p in row)])
-
-
-def _flush(path: pathlib.Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

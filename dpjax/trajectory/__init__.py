@@ -34,7 +34,7 @@ from dpjax.trajectory.concentration import (
 )
 from dpjax.trajectory.drift import Drift, joint_drift
 from dpjax.trajectory.entropy_tails import EntropyConcentration, typical_probability
-from dpjax.trajectory.exact import ExactLaw, exact_law, offline_law
+from dpjax.trajectory.exact import ExactLaw, exact_law
 from dpjax.trajectory.expected_entropy import EntropyBounds, entropy_bounds
 from dpjax.trajectory.joint import JointLaw, joint_law
 from dpjax.trajectory.joint_chain import JointChain
@@ -107,7 +107,6 @@ __all__ = [
     "joint_stationary",
     "kappa",
     "match_substitution",
-    "offline_law",
     "pairwise_losses",
     "path_errors",
     "printed_entropy_tail",

@@ -78,9 +78,3 @@ def exact_law(m: Mechanism, trajectory: Trajectory, start: Start = None, check: 
         trajectory=states,
         _forward=forward,
     )
-
-
-def offline_law(m: OfflineMechanism, trajectory: Trajectory, start: Start = None, check: bool = True) -> ExactLaw:
-    """`exact_law` where only the offline mechanism will do."""
-    require_kind(m, "m", OfflineMechanism, "give an OfflineMechanism; exact_law takes every mechanism")
-    return exact_law(m, trajectory, start, check)

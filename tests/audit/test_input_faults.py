@@ -1,7 +1,6 @@
 """Faults of what a user hands to the audit, one test each. Annotations are not checked here: the package is as a user has it."""
 
 import jax
-import jaxtyping
 import numpy as np
 import pytest
 
@@ -18,17 +17,11 @@ from dpjax.audit import (
 from dpjax.chains import MarkovChain
 from dpjax.cli import main
 from dpjax.trajectory import ChenMechanism, OfflineMechanism
+from tests.unchecked import as_a_user_has_it  # noqa: F401
 
 KEY = jax.random.key(0)
 NO_NUMBERS = [None, "1", True, 1j, [0.5], np.array([0.5, 0.6]), float("nan"), float("inf")]
 BITS = np.arange(40) % 2 == 0
-
-
-@pytest.fixture(autouse=True)
-def as_a_user_has_it():
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def refused(argument, call, *values):

@@ -1,6 +1,5 @@
 """Faults of what a user hands to the bounds and to calibration, one test each. Annotations are not checked: as a user has it."""
 
-import jaxtyping
 import numpy as np
 import pytest
 
@@ -18,17 +17,11 @@ from dpjax.simplex import (
 )
 from tests.simplex import reference as ref
 from tests.simplex.test_bounds import deviation, stationary
+from tests.unchecked import as_a_user_has_it  # noqa: F401
 
 NAN, INF = float("nan"), float("inf")
 P3 = np.array(ref.P3)
 PI3, D3, KL3, K3 = stationary(P3), deviation(P3), np.full(3, 0.1), np.full(3, 100.0)
-
-
-@pytest.fixture(autouse=True)
-def as_a_user_has_it():
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def refused(argument, call, *values):

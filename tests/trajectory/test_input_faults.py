@@ -1,7 +1,6 @@
 """Faults of what a user hands in, one test each. Annotations are not checked here: the package is as a user has it."""
 
 import jax
-import jaxtyping
 import numpy as np
 import pytest
 
@@ -29,7 +28,6 @@ from dpjax.trajectory import (
     joint_stationary,
     kappa,
     match_substitution,
-    offline_law,
     pairwise_losses,
     printed_entropy_tail,
     printed_tail,
@@ -45,18 +43,12 @@ from dpjax.trajectory import (
 from dpjax.trajectory.batch import LARGEST_RESULT
 from dpjax.trajectory.inputs import at_most_one
 from dpjax.trajectory.joint_mixing import mixing_factor
+from tests.unchecked import as_a_user_has_it  # noqa: F401
 
 KEY = jax.random.key(0)
 NAN, INF = float("nan"), float("inf")
 NO_NUMBERS = [None, "1", "x", True, 1j, [1.0], np.array([1.0, 2.0]), np.ones((2, 2)), NAN, INF, 10**400]
 NO_WHOLE_NUMBERS = [None, "3", True, 3.0, NAN, 1j, [3], np.array([3, 4])]
-
-
-@pytest.fixture(autouse=True)
-def as_a_user_has_it():
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.fixture(scope="module")
@@ -245,7 +237,6 @@ def test_a_mechanism_of_another_kind(m, chen, offline):
         refused("m", call, offline, *others)
     for call in (exact_scale, adjacency_epsilon, drift_bound, sufficient_fraction, lambda x: match_substitution(x, 1.0)):
         refused("m", call, offline, chen, *others)
-    refused("m", lambda x: offline_law(x, [0, 1]), m, chen, *others)
     refused("m", lambda x: exact_law(x, [0, 1]), *others)
     refused("m", protection, *others)
 

@@ -8,7 +8,7 @@ import pytest
 import scipy.stats
 
 from dpjax.chains import MarkovChain
-from dpjax.trajectory import OfflineMechanism, TrajectoryMechanism, exact_law, joint_law, offline_law, protection
+from dpjax.trajectory import OfflineMechanism, TrajectoryMechanism, exact_law, joint_law, protection
 from dpjax.trajectory import batch as batch_module
 from dpjax.trajectory.evolution import arriving
 
@@ -226,8 +226,6 @@ def test_one_result_for_every_mechanism(chain3):
         assert law.step_exceedance(2.0).shape == (4,)
         assert law.expected_entropy > 0
         assert law.variance_entropy > 0
-    same = offline_law(offline, word, start=0)
-    assert (same.marginals == laws[0].marginals).all()
 
 
 def test_the_report_gives_the_bound_and_says_why(chain3):
