@@ -7,6 +7,9 @@ from collections.abc import Sequence
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with `arguments` (by default the process's own) and return its exit code."""
+    from dpjax.cli.standard import close_holes
+
+    close_holes()
     from dpjax.cli.app import app
 
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -30,7 +31,13 @@ class Account(NamedTuple):
         from dpjax.release import charge
 
         left = charge(self.path, self.data_set, self.neighbours, self.amount, once=self.once)
-        print(f"charged to {self.path}; left: epsilon {left[0]:.6g}, delta {left[1]:.6g}", file=sys.stderr)
+        with contextlib.suppress(OSError):  # it is charged, whether or not anybody hears it
+            print(f"charged to {self.path}; left: epsilon {left[0]:.6g}, delta {left[1]:.6g}", file=sys.stderr)
+
+    def told(self) -> str:
+        """What was charged, for a message about what happened after."""
+        spent = f"epsilon {self.amount.epsilon:g}, delta {self.amount.delta:g} is charged to {self.path} and stays charged"
+        return f"{spent}{'' if self.once is None else ', and with the first stream so is what its chain cost'}"
 
 
 def open_account(

@@ -16,6 +16,7 @@ from dpjax.cli.plot import plot
 from dpjax.cli.privatize_model import privatize_model
 from dpjax.cli.privatize_trajectory import privatize_trajectory
 from dpjax.cli.run import run
+from dpjax.cli.signals import ending_orderly
 from dpjax.cli.submit import submit
 
 app = typer.Typer(
@@ -44,5 +45,7 @@ def _root(
     pass
 
 
-for command in (run, submit, merge, plot, privatize_model, privatize_trajectory, compare, audit, info):
+for command in (run, submit, merge, plot, compare, audit, info):
     app.command(command.__name__.replace("_", "-"))(guarded(command))
+for command in (privatize_model, privatize_trajectory):  # what they release is not continued: the same command releases again
+    app.command(command.__name__.replace("_", "-"))(guarded(ending_orderly(command), kept=""))

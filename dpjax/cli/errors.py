@@ -1,16 +1,21 @@
 """Exit codes, and one plain sentence for what a user can mend.
 
     0    done
-    1    some work failed and was recorded, or the disk or the memory was at its end; what is stored is kept
-    2    the input or the call is wrong; nothing was written
+    1    some work failed and was recorded, or the disk or the memory was at its end, or whoever read private states on standard
+         output went away before the last; what is stored is kept
+    2    the input or the call is wrong; nothing was written, but for the private states of a stream before a line that cannot be read
     70   a fault in dpjax or in a workload: a traceback follows
+    129  a command that publishes was stopped by SIGHUP, 143 by SIGTERM; no temporary file is left
     130  stopped by Ctrl-C; what is stored is kept
+
+A reader of standard output that goes away when all is done and only words were left to say changes no code.
 
 Set DPJAX_TRACEBACK=1 to see where a sentence came from.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import os
@@ -21,49 +26,78 @@ from typing import Any
 
 import typer
 
+from dpjax.cli.signals import Terminated
+
 _REFUSED = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 _KEPT = "What was stored before is kept; the same command continues from there"
 DONE, FAILED, WRONG, FAULT, STOPPED = 0, 1, 2, 70, 130
 
 
-def guarded(command: Callable[..., int]) -> Callable[..., None]:
-    """`command` with its exceptions turned into sentences and exit codes."""
+class Ended(BaseException):
+    """A command ended by `error` after something was released or charged: `told` says what, in place of what else is kept."""
+
+    def __init__(self, error: BaseException, told: str) -> None:
+        super().__init__(told)
+        self.error, self.told = error, told
+
+
+def guarded(command: Callable[..., int], kept: str = _KEPT) -> Callable[..., None]:
+    """`command` with its exceptions turned into sentences and exit codes; `kept`: what a full disk or memory leaves behind."""
 
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> None:
         try:
             code = command(*args, **kwargs)
-        except (Exception, KeyboardInterrupt) as error:
-            code = _explained(error)
+            _last_words()
+        except Ended as end:
+            code = _explained(end.error, end.told)
+        except (Exception, KeyboardInterrupt, Terminated) as error:
+            code = _explained(error, kept)
         raise typer.Exit(code)
 
     return wrapped
 
 
-def _explained(error: BaseException) -> int:
+def _last_words() -> None:
+    """Send off what was printed; where nobody reads it any more, say so: the work itself is done."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        with open(os.devnull, "wb") as nowhere:  # else Python fails on the same words as it ends
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        _say("done; whoever read standard output closed it before the last words", DONE)
+
+
+def _explained(error: BaseException, kept: str) -> int:
     if os.environ.get("DPJAX_TRACEBACK"):
         traceback.print_exception(error)
-    if isinstance(error, KeyboardInterrupt):
-        return _say(str(error) or "stopped", STOPPED)
+    if isinstance(error, (KeyboardInterrupt, Terminated)):
+        told = "" if kept == _KEPT else kept
+        return _say(_joined(str(error) or "stopped", told), error.code if isinstance(error, Terminated) else STOPPED)
     if isinstance(error, OSError):
-        return _say(*_disk(error))
+        return _say(*_disk(error, kept))
     if isinstance(error, MemoryError):
-        return _say(f"error: out of memory{f' ({_sentence(error)})' if str(error) else ''}. {_KEPT}", FAILED)
+        return _say(_joined(f"error: out of memory{f' ({_sentence(error)})' if str(error) else ''}", kept), FAILED)
     if isinstance(error, ValueError):
-        return _say(f"error: {_sentence(error)}", WRONG)
+        return _say(_joined(f"error: {_sentence(error)}", "" if kept == _KEPT else kept), WRONG)
     traceback.print_exception(error)
     return FAULT
 
 
-def _disk(error: OSError) -> tuple[str, int]:
+def _disk(error: OSError, kept: str) -> tuple[str, int]:
     from dpjax._atomic import StorageError
 
     if isinstance(error, StorageError):
-        return f"error: {error}. {_KEPT}", FAILED
+        return _joined(f"error: {error}", kept), FAILED
     if error.errno in _REFUSED:  # a figure, or what another library writes
-        return f"error: {error.filename or 'the disk'}: {os.strerror(error.errno)}. {_KEPT}", FAILED
+        return _joined(f"error: {error.filename or 'the disk'}: {os.strerror(error.errno)}", kept), FAILED
     where = f"{error.filename}: " if error.filename else ""
-    return f"error: {where}{error.strerror or error}", WRONG
+    return _joined(f"error: {where}{error.strerror or error}", "" if kept == _KEPT else kept), WRONG
+
+
+def _joined(said: str, told: str) -> str:
+    return f"{said}. {told}" if told else said
 
 
 def _sentence(error: Exception) -> str:
@@ -76,5 +110,6 @@ def _sentence(error: Exception) -> str:
 
 
 def _say(text: str, code: int) -> int:
-    print(f"dpjax: {text}", file=sys.stderr)
+    with contextlib.suppress(OSError):  # whoever should hear it went away; the code says it too
+        print(f"dpjax: {text}", file=sys.stderr, flush=True)
     return code

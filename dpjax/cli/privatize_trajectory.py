@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import os
 import pathlib
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
 from dpjax.cli.account import Account, open_account
-from dpjax.cli.errors import DONE, FAILED
+from dpjax.cli.errors import DONE, FAILED, Ended
+from dpjax.cli.new_files import check_paths, new_file
 from dpjax.cli.public_chain import FORMS, read_public_chain
+from dpjax.cli.standard import check_output, is_heard
 
 if TYPE_CHECKING:
     from dpjax.release import ChainBudget, TrajectoryRelease, TrajectoryStatement
@@ -43,10 +44,10 @@ def privatize_trajectory(
     ] = False,
     out: Annotated[
         pathlib.Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Where the private states go, instead of standard output."),
+        typer.Option("--out", "-o", metavar="FILE", help="A new file for the private states, instead of standard output."),
     ] = None,
     statement: Annotated[
-        pathlib.Path | None, typer.Option(metavar="FILE", help="Write the privacy statement there too, as JSON.")
+        pathlib.Path | None, typer.Option(metavar="FILE", help="Write the privacy statement there too, as JSON; a new file.")
     ] = None,
     log_base: Annotated[str, typer.Option(help="Unit of lengths and rho: e (nats), 2 (bits) or 10 (bans).")] = "e",
     source: Annotated[
@@ -55,10 +56,24 @@ def privatize_trajectory(
             metavar="NAME", help="The chain's file format, a data source such as wikispeedia; unless given, told by the file."
         ),
     ] = None,
+    largest_class: Annotated[
+        bool, typer.Option("--largest-class", help="Keep the chain's largest set of states that all reach each other.")
+    ] = False,
+    price: Annotated[
+        bool, typer.Option("--price", help="Print what the stream would be worth and stop; only the chain is read.")
+    ] = False,
     chain_epsilon: Annotated[
-        str | None, typer.Option(metavar="E", help="The chain is a private release that cost this epsilon: it adds.")
+        str | None, typer.Option(metavar="E", help="The chain is a private release that cost this epsilon.")
     ] = None,
-    chain_delta: Annotated[str, typer.Option(metavar="D", help="The delta that goes with --chain-epsilon.")] = "0",
+    chain_delta: Annotated[
+        str | None, typer.Option(metavar="D", help="The delta that goes with --chain-epsilon; 0 unless given.", show_default=False)
+    ] = None,
+    chain_adjacency: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="What --chain-epsilon is for: replace, add-remove, replace-within-row, replace-person, add-remove-person."
+        ),
+    ] = None,
     chain_statement: Annotated[
         pathlib.Path | None, typer.Option(metavar="JSON", help="The statement of that release, instead of --chain-epsilon.")
     ] = None,
@@ -71,44 +86,103 @@ def privatize_trajectory(
 ) -> int:
     """Make a stream of states private, online: a private state a line, each written before the next sensitive one is read.
 
-    The privacy statement goes to standard error before a line is read. Exit code 2: a line that cannot be read (its number is
-    named, never its content); what was written to standard output stays, a file given by --out is not made.
+    The privacy statement and the price go to standard error before a line is read. Exit code 2: a line that cannot be read (its number
+    is named, never its content); what was written to standard output stays, files given by --out and --statement are not made.
     """
     from dpjax.release import TrajectoryRelease, trajectory_statement
+    from dpjax.release.trajectory_price import trajectory_price
 
-    budget = _chain_budget(chain_epsilon, chain_delta, chain_statement)
-    release = TrajectoryRelease(chain=read_public_chain(chain, source), epsilon=epsilon, rho=rho, log_base=log_base)
+    inputs = {"STREAM": None if price else stream, "--chain": chain, "--chain-statement": chain_statement}
+    new = {"--out": out, "--statement": statement}
+    if not price:
+        _check_files(inputs, new, ledger)
+    budget = _chain_budget(chain_epsilon, chain_delta, chain_adjacency, chain_statement)
+    public = read_public_chain(chain, source, largest_class=largest_class)
+    release = TrajectoryRelease(chain=public, epsilon=epsilon, rho=rho, log_base=log_base)
     first = None if start is None else _start(release, start)
     said = trajectory_statement(release, start=start, identifiers=id_column, chain_budget=budget)
-    account = _account(release, said, (ledger, data_set, budget_epsilon, budget_delta), budget)
-    print(said, file=sys.stderr, flush=True)
-    if statement is not None:
-        _whole_file(statement, lambda path: path.write_text(said.json(), encoding="utf-8"))
+    cost = "\n".join(trajectory_price(release, said.fields))
+    if price:
+        print(cost)
+        return DONE
+    account = _account(release, said, (ledger, data_set, budget_epsilon, budget_delta))
+    _say(f"{said}\n{cost}\n", kept=statement is not None)
     options: dict[str, Any] = {"start": first, "identifiers": id_column}
-    with _opened(stream) as lines:
-        if account is not None:
-            account.charge()
+    with _spending(account, out) as charge, contextlib.ExitStack() as files:
+        lines = sys.stdin.buffer if stream is None else files.enter_context(open(stream, "rb"))
+        sink = None if out is None else files.enter_context(new_file(out))
+        paper = files.enter_context(contextlib.ExitStack())
+        words = None if statement is None else paper.enter_context(new_file(statement))
+        charge()
+        if words is not None:
+            words.write(said.json().encode())
         if out is None:
-            return _to_stdout(release, lines, options)
-        _whole_file(out, lambda path: _to_file(release, lines, path, options))
-    return DONE
+            paper.close()  # the statement is there before a line is read; with --out both files come at the end
+        return _stream(release, lines, sink, options)
+
+
+def _check_files(inputs: dict[str, pathlib.Path | None], new: dict[str, pathlib.Path | None], ledger: pathlib.Path | None) -> None:
+    """ValueError, before anything is read, unless every file is one of its own and the statement has somewhere to go."""
+    from dpjax._errors import require
+
+    lock = None if ledger is None else ledger.resolve().with_name(f"{ledger.resolve().name}.lock")
+    check_paths(new, {"--ledger": ledger, "the lock of --ledger": lock}, inputs)
+    require(inputs["STREAM"] is not None or sys.stdin is not None, "standard input", "closed", "open it, or name the stream's file")
+    require(is_heard() or new["--statement"] is not None, "standard error", "closed", "open it, or give --statement a new file")
+    if new["--out"] is None:
+        others = {name: path for name, path in inputs.items() if path is not None or name == "STREAM"}
+        check_output(others if ledger is None else {**others, "--ledger": ledger})
+
+
+def _say(text: str, kept: bool) -> None:
+    """The statement, to standard error alone; ValueError where that fails and no file holds the statement."""
+    from dpjax._errors import invalid
+
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError as error:
+        if not kept:
+            invalid("standard error", error.strerror, "it does not take the privacy statement: open it, or give --statement a new file")
+
+
+@contextlib.contextmanager
+def _spending(account: Account | None, out: pathlib.Path | None) -> Iterator[Callable[[], None]]:
+    """Gives what charges the release; what ends the command after that says what is spent and what to do."""
+    told: list[str] = []
+
+    def charge() -> None:
+        what = "what was written was released: the same stream again is a release of its own, and the epsilons add"
+        if out is not None:
+            what = f"{out} is not made: the same stream again is a release of its own"
+        if account is None:
+            told.append(f"{what[0].upper()}{what[1:]}" if out is None else what)
+            return
+        account.charge()
+        told.append(f"{account.told()}; {what}, and charged again")
+
+    try:
+        yield charge
+    except BaseException as error:
+        if not told:
+            raise
+        raise Ended(error, told[0]) from error
 
 
 def _account(
-    release: TrajectoryRelease,
-    said: TrajectoryStatement,
-    options: tuple[pathlib.Path | None, str | None, float | None, float | None],
-    budget: ChainBudget | None,
+    release: TrajectoryRelease, said: TrajectoryStatement, options: tuple[pathlib.Path | None, str | None, float | None, float | None]
 ) -> Account | None:
     """The ledger, checked; a chain that is itself a private release is charged with the first of its streams, once."""
+    from dpjax._errors import require
     from dpjax.release import Charge
     from dpjax.release.trajectory_statement import neighbours
 
     path, data_set, *amounts = options
-    once = None
-    if budget is not None:
-        what = f"the chain {said.fields['chain']['sha256_of_lengths'][:16]}, released at ({budget.epsilon:g}, {budget.delta:g})"
-        once = Charge(budget.epsilon, budget.delta, what)
+    chain, once = said.fields["chain"], None
+    if path is not None and chain["source"] == "private release":
+        require(chain["total_epsilon"] is not None, "--ledger", str(path), f"nothing can be charged for the chain: {chain.get('no_sum')}")
+        released = f"released at ({chain['epsilon']:g}, {chain['delta']:g}) for {chain['adjacency_in_words']}"
+        what = f"the chain {chain['sha256_of_lengths'][:16]}, {released}; changes of its data: {chain['changes_in_the_chains_data']}"
+        once = Charge(chain["chain_epsilon"], chain["chain_delta"], what)
     amount = Charge(said.fields["epsilon"], 0.0, f"privatize-trajectory, {release.chain.n_states} states")
     account = open_account(path, data_set, neighbours(release), amount, (amounts[0], amounts[1]), once)
     if account is not None:
@@ -116,43 +190,24 @@ def _account(
     return account
 
 
-def _to_stdout(release: TrajectoryRelease, lines: io.BufferedIOBase, options: dict[str, Any]) -> int:
+def _stream(release: TrajectoryRelease, lines: io.BufferedIOBase, sink: BinaryIO | None, options: dict[str, Any]) -> int:
+    from dpjax._atomic import StorageError
     from dpjax.release import private_lines
 
-    with open(sys.stdout.fileno(), "wb", buffering=0, closefd=False) as sink:
+    if sink is not None:
+        private_lines(release, lines, sink.write, **options)
+        return DONE
+    with open(sys.stdout.fileno(), "wb", buffering=0, closefd=False) as out:
         try:
-            private_lines(release, lines, lambda line: _write_all(sink, line), **options)
+            private_lines(release, lines, lambda line: _write_all(out, line), **options)
         except BrokenPipeError:
-            print("dpjax: whoever read the private states closed the pipe; stopped", file=sys.stderr)
-            return FAILED
+            raise StorageError("whoever read the private states closed the pipe; stopped") from None
     return DONE
 
 
 def _write_all(sink: Any, line: bytes) -> None:
     while line:
         line = line[sink.write(line) :]
-
-
-def _to_file(release: TrajectoryRelease, lines: io.BufferedIOBase, path: pathlib.Path, options: dict[str, Any]) -> None:
-    from dpjax.release import private_lines
-
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "wb") as file:
-        private_lines(release, lines, file.write, **options)
-
-
-def _whole_file(path: pathlib.Path, writer: Callable[[pathlib.Path], object]) -> None:
-    from dpjax import _atomic as atomic
-
-    atomic.write(path, writer)
-
-
-@contextlib.contextmanager
-def _opened(stream: pathlib.Path | None) -> Any:
-    if stream is None:
-        yield sys.stdin.buffer
-    else:
-        with open(stream, "rb") as file:
-            yield file
 
 
 def _start(release: TrajectoryRelease, start: str) -> int:
@@ -164,14 +219,17 @@ def _start(release: TrajectoryRelease, start: str) -> int:
     return texts[start]
 
 
-def _chain_budget(epsilon: str | None, delta: str, path: pathlib.Path | None) -> ChainBudget | None:
-    from dpjax._errors import invalid
-    from dpjax.release.trajectory_statement import chain_budget
+def _chain_budget(epsilon: str | None, delta: str | None, adjacency: str | None, path: pathlib.Path | None) -> ChainBudget | None:
+    from dpjax._errors import invalid, require
+    from dpjax.release.chain_budget import IN_WORDS, chain_budget
 
     if path is None:
-        return None if epsilon is None else chain_budget(epsilon, delta)
-    if epsilon is not None:
-        invalid("--chain-epsilon", epsilon, "leave it out: --chain-statement says it")
+        for option, value in (("--chain-delta", delta), ("--chain-adjacency", adjacency)):
+            require(epsilon is not None or value is None, option, value, "it goes with --chain-epsilon: give that too")
+        require(adjacency is None or adjacency in IN_WORDS, "--chain-adjacency", adjacency, f"choose among {', '.join(IN_WORDS)}")
+        return None if epsilon is None else chain_budget(epsilon, delta or "0", adjacency)
+    for option, value in (("--chain-epsilon", epsilon), ("--chain-delta", delta), ("--chain-adjacency", adjacency)):
+        require(value is None, option, value, "leave it out: --chain-statement says it")
     try:
         said = json.loads(path.read_text(encoding="utf-8"))
         return chain_budget(str(said["epsilon"]), str(said["delta"]), said.get("adjacency"))

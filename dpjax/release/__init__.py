@@ -20,6 +20,7 @@ trajectory, stream     a private stream of states; trajectory_statement: what it
 Nothing here takes a seed, and no float reaches a random decision.
 """
 
+from dpjax.release.chain_budget import ChainBudget
 from dpjax.release.discrete_counts import NoisyCounts, release_counts_gaussian, release_counts_laplace
 from dpjax.release.error_bars import error_bars
 from dpjax.release.exact_coins import coin_exp, discrete_gaussian, discrete_laplace
@@ -42,7 +43,7 @@ from dpjax.release.selection import ThresholdedSelection
 from dpjax.release.stream import StreamError, private_lines
 from dpjax.release.theorem7 import Theorem7Form
 from dpjax.release.trajectory import TrajectoryRelease
-from dpjax.release.trajectory_statement import ChainBudget, TrajectoryStatement, trajectory_statement
+from dpjax.release.trajectory_statement import TrajectoryStatement, trajectory_statement
 from dpjax.release.urn import polya_urn
 
 __all__ = [

@@ -24,6 +24,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from jaxtyping import Int
 
 from dpjax._errors import require
 from dpjax.chains import MarkovChain
@@ -79,12 +80,15 @@ class TrajectoryRelease:
     def step(self, private: int, sensitive: int, below: Below = SYSTEM) -> int:
         """The private state after `private`, given that the sensitive chain is now at `sensitive`."""
         candidates = self.distances.candidates(private)
-        costs = self.distances.to(sensitive)[candidates]
-        c = self.coin_scale
-        gaps = [c.numerator * gap for gap in (costs - costs.min()).tolist()]
-        return int(candidates[permute_and_flip(gaps, c.denominator, below)])
+        return selected(candidates, self.distances.to(sensitive)[candidates], self.coin_scale, below)
 
     @functools.cached_property
     def initial_weights(self) -> list[int]:
         """The chain's public initial law in whole numbers, found once: state i begins with probability weights[i] / sum(weights)."""
         return [int(share * _WEIGHTS) for share in np.asarray(self.chain.initial_distribution, np.float64).tolist()]
+
+
+def selected(candidates: Int[np.ndarray, " k"], costs: Int[np.ndarray, " k"], c: Fraction, below: Below) -> int:
+    """One of the candidates by permute-and-flip with the coins exp(-c (cost - smallest cost)), exactly."""
+    gaps = [c.numerator * gap for gap in (costs - costs.min()).tolist()]
+    return int(candidates[permute_and_flip(gaps, c.denominator, below)])

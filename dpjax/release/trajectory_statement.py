@@ -2,7 +2,8 @@
 
 The numbers in nats are rounded so that no claim is better than the truth. The single-substitution epsilon is the exact one,
 max over pairs of ell(s, v) computed by `dpjax.trajectory.pairwise_losses` with its round-off added, where all pairs are affordable;
-elsewhere its proved bound (epsilon / rho) max average distance, exact in whole numbers. g_min is exact.
+elsewhere its proved bound (epsilon / rho) max average distance, exact in whole numbers. g_min is exact. What share of states comes
+out unchanged is told of a public run of the chain (`trajectory_price`); it is an estimate and no claim.
 """
 
 from __future__ import annotations
@@ -11,23 +12,15 @@ import dataclasses
 import json
 import math
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
-from dpjax._errors import invalid, require
-from dpjax.release.rationals import exact_positive
+from dpjax.release.chain_budget import ChainBudget, chain_cost
+from dpjax.release.decimals import decimal_down, decimal_up
 from dpjax.release.statement import versions
 from dpjax.release.trajectory import TrajectoryRelease
+from dpjax.release.trajectory_price import LARGE, Clear, PublicRun
 
 _MARGIN = 1 + 1e-9  # over the round-off of a computed loss
-_DIGITS = 5
-
-
-class ChainBudget(NamedTuple):
-    """What the release of the chain itself has cost: (epsilon, delta) for its own adjacency, `adjacency` in words."""
-
-    epsilon: float
-    delta: float
-    adjacency: str = "one record of the data that the chain was made of"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +36,8 @@ class TrajectoryStatement:
     def __str__(self) -> str:
         f = self.fields
         made = "made with " + ", ".join(f"{name} {version}" for name, version in f["versions"].items())
-        lines = ["PRIVACY STATEMENT: private trajectory", f["mechanism"], "", "What is promised"]
+        lines = ["PRIVACY STATEMENT: private trajectory", f["headline"], *([f["warning"]] if f["warning"] else []), ""]
+        lines += [f["mechanism"], "", "What is promised"]
         lines += [f"- {line}" for line in f["promises"]]
         lines += ["", "What is not hidden"]
         lines += [f"- {line}" for line in f["reveals"]]
@@ -59,15 +53,23 @@ def trajectory_statement(
     substitution, exact = _substitution(release, near.largest)
     vacuous = release.rho < near.smallest
     unit = release.distances.unit
+    clear = PublicRun(release).in_the_clear(release.epsilon)
     fields = {
         "kind": "dpjax private trajectory",
+        "headline": (
+            f"One state replaced by another is protected at epsilon {substitution:g}{'' if exact else ' (the proved bound)'}: that is what a"
+            " single state of the stream is hidden by."
+        ),
+        "warning": _warning(substitution, clear),
+        "unchanged_share_of_a_public_run": round(clear.share, 4),
+        "steps_of_the_public_run": clear.steps,
         "mechanism": "Mechanism 1 of Markov chain state trajectories: permute-and-flip on whole-number shortest-path distances.",
-        "epsilon": _decimal_up(release.epsilon),
+        "epsilon": decimal_up(release.epsilon),
         "delta": 0.0,
         "rho": str(release.rho),
         "unit_of_rho": unit,
-        "g_min": _decimal_down(near.smallest),
-        "g_max": _decimal_up(near.largest),
+        "g_min": decimal_down(near.smallest),
+        "g_max": decimal_up(near.largest),
         "vacuous": vacuous,
         "single_substitution_epsilon": substitution,
         "single_substitution_is_exact": exact,
@@ -97,16 +99,30 @@ def _substitution(release: TrajectoryRelease, largest: Fraction) -> tuple[float,
     bound = release.epsilon / release.rho * largest
     law = WholeLengthMechanism(release)
     if not affordable(law):
-        return _decimal_up(bound), False
-    return min(_decimal_up(Fraction(substitution_epsilon(law) * _MARGIN)), _decimal_up(bound)), True
+        return decimal_up(bound), False
+    return min(decimal_up(Fraction(substitution_epsilon(law) * _MARGIN)), decimal_up(bound)), True
+
+
+def _warning(substitution: float, clear: Clear) -> str | None:
+    if substitution <= LARGE:
+        return None
+    expected = (
+        "expect most states of the stream to come out unchanged, in the clear."
+        if clear.share > 0.5
+        else "expect as large a part of the stream in the clear."
+    )
+    return (
+        f"WARNING: epsilon {substitution:g} for one state is more than {LARGE} and hides next to nothing of the states that are told apart best. On"
+        f" a public run of the chain itself {clear.share:.1%} of the states come out unchanged: {expected}"
+    )
 
 
 def _promises(
     release: TrajectoryRelease, g_min: Fraction, g_max: Fraction, substitution: float, exact: bool, identifiers: bool
 ) -> list[str]:
-    epsilon, rho, unit = _decimal_up(release.epsilon), release.rho, release.distances.unit
+    epsilon, rho, unit = decimal_up(release.epsilon), release.rho, release.distances.unit
     whose = "of one identifier " if identifiers else ""
-    near, far = _decimal_down(g_min), _decimal_up(g_max)
+    near, far = decimal_down(g_min), decimal_up(g_max)
     lines = [
         f"Trajectories {whose}of the same length are adjacent when the average shortest-path distances (G(i,j) + G(j,i))/2 between their"
         f" states, summed over all times but the first, are at most rho = {_show(rho)} {unit} (Definition 4). Whatever is seen of the"
@@ -157,43 +173,25 @@ def _chain(release: TrajectoryRelease, budget: ChainBudget | None) -> dict[str, 
             " If it was, this statement does not hold."
         )
         return {"source": "public input", **known, "words": words}
-    total = _decimal_up(release.epsilon + Fraction(budget.epsilon))
+    head = f"The chain is itself a private release, ({budget.epsilon:g}, {budget.delta:g})-private for {budget.in_words}. "
+    given = {"epsilon": budget.epsilon, "delta": budget.delta, "adjacency": budget.adjacency, "adjacency_in_words": budget.in_words}
+    cost = chain_cost(release, budget)
+    if isinstance(cost, str):
+        words = (
+            f"{head}For whoever's trajectory is in the chain's data too no sum is claimed: {cost}. For everybody else the chain is a public input."
+        )
+        return {"source": "private release", **known, **given, "total_epsilon": None, "total_delta": None, "no_sum": cost, "words": words}
+    many = f"{cost.changes} such change{'s' if cost.changes > 1 else ''}"
     words = (
-        f"The chain is itself a private release, ({budget.epsilon:g}, {budget.delta:g})-private for {budget.adjacency}. Whoever is in"
-        f" both data sets is protected by the sum: ({total:g}, {budget.delta:g}) where one such record and an adjacent trajectory change."
+        f"{head}If the protected trajectory is in the chain's data too (each of its transitions one record there, or all of them records of"
+        f" one person where persons are protected), an adjacent one makes at most {many} there, which by group privacy cost"
+        f" ({cost.epsilon:g}, {cost.delta:g}); chain and stream together are ({cost.total_epsilon:g}, {cost.delta:g})-private for"
+        " trajectories that are adjacent on this chain's lengths. For everybody else the chain is a public input."
     )
-    given = {"epsilon": budget.epsilon, "delta": budget.delta, "adjacency": budget.adjacency, "total_epsilon": total}
-    return {"source": "private release", **known, **given, "total_delta": budget.delta, "words": words}
-
-
-def chain_budget(epsilon: str, delta: str, adjacency: Any = None) -> ChainBudget:
-    """A budget from text, its adjacency in words where the release's statement has some."""
-    exact = exact_positive("the chain's epsilon", epsilon)
-    try:
-        share = Fraction(delta)
-    except (ValueError, ZeroDivisionError):
-        invalid("the chain's delta", delta, "give a number from 0 to below 1")
-    require(0 <= share < 1, "the chain's delta", delta, "give a number from 0 to below 1")
-    words = {"adjacency": adjacency} if isinstance(adjacency, str) else {}
-    return ChainBudget(_decimal_up(exact), _decimal_up(share), **words)
+    totals = {"total_epsilon": cost.total_epsilon, "total_delta": cost.delta}
+    own = {"changes_in_the_chains_data": cost.changes, "chain_epsilon": cost.epsilon, "chain_delta": cost.delta}
+    return {"source": "private release", **known, **given, **totals, **own, "words": words}
 
 
 def _show(value: Fraction) -> str:
     return f"{float(value):g}" if Fraction(f"{float(value):g}") == value else str(value)
-
-
-def _decimal_up(value: Fraction) -> float:
-    """A number of a few digits that is at least `value`."""
-    return _rounded(value, math.ceil)
-
-
-def _decimal_down(value: Fraction) -> float:
-    return _rounded(value, math.floor)
-
-
-def _rounded(value: Fraction, whole: Any) -> float:
-    if value == 0:
-        return 0.0
-    digits = _DIGITS - math.floor(math.log10(abs(value)))
-    step = Fraction(10) ** digits
-    return float(Fraction(whole(value * step)) / step)

@@ -8,7 +8,8 @@ import pytest
 
 from dpjax.chains import MarkovChain
 from dpjax.release import ChainBudget, TrajectoryRelease, trajectory_statement
-from dpjax.release.trajectory_statement import _decimal_down, _decimal_up, chain_budget
+from dpjax.release.chain_budget import chain_budget
+from dpjax.release.decimals import decimal_down, decimal_up
 from dpjax.trajectory import TrajectoryMechanism, substitution_epsilon
 from tests.release_trajectory.random_chains import P4
 
@@ -57,13 +58,26 @@ def test_the_words_say_what_the_options_were(chain3):
         assert text in str(plain)
 
 
-def test_a_released_chain_adds_its_budget(chain3):
+def test_one_state_comes_first_and_a_large_epsilon_is_warned_of(chain3):
+    near, far = (trajectory_statement(TrajectoryRelease(chain=chain3, epsilon=e, rho=1)) for e in (1, 20))
+    assert str(near).splitlines()[1].startswith("One state replaced by another is protected at epsilon 2.8595")
+    assert near.fields["warning"] is None
+    assert near.fields["headline"] == str(near).splitlines()[1]
+    assert far.fields["single_substitution_epsilon"] > 10
+    assert str(far).splitlines()[2] == far.fields["warning"]
+    assert "expect most states of the stream to come out unchanged" in far.fields["warning"]
+    assert far.fields["unchanged_share_of_a_public_run"] > 0.5
+
+
+def test_no_sum_is_claimed_for_what_nothing_follows_from(chain3):
     release = TrajectoryRelease(chain=chain3, epsilon="0.7", rho=3)
-    fields = trajectory_statement(release, chain_budget=ChainBudget(0.5, 1e-6, "one trip replaced")).fields
-    assert fields["chain"]["source"] == "private release"
-    assert fields["chain"]["total_epsilon"] == 1.2
-    assert fields["chain"]["total_delta"] == 1e-6
-    assert "one trip replaced" in fields["chain"]["words"]
+    for adjacency in ("one trip replaced", "replace-within-row"):
+        told = trajectory_statement(release, chain_budget=ChainBudget(0.5, 1e-6, adjacency)).fields["chain"]
+        assert told["source"] == "private release"
+        assert (told["total_epsilon"], told["total_delta"]) == (None, None)
+        assert "no sum is claimed" in told["words"]
+        assert "from which nothing follows" in told["no_sum"]
+        assert "replace-within-row" not in told["words"]
 
 
 def test_nothing_of_a_stream_can_be_in_it_and_json_is_the_same(chain3):
@@ -76,7 +90,7 @@ def test_nothing_of_a_stream_can_be_in_it_and_json_is_the_same(chain3):
 @pytest.mark.parametrize("value", ["0.1", "1/3", "2.9957322735539909", "123456.7891", "1e-9"])
 def test_printed_numbers_round_to_their_safe_side(value):
     exact = Fraction(value)
-    for rounded, sign in ((_decimal_up(exact), 1), (_decimal_down(exact), -1)):
+    for rounded, sign in ((decimal_up(exact), 1), (decimal_down(exact), -1)):
         printed = Fraction(repr(rounded)) - exact
         assert 0 <= sign * printed <= exact * Fraction(1, 10**4)
         assert Fraction(f"{rounded:g}") == Fraction(repr(rounded))

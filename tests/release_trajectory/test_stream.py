@@ -212,6 +212,8 @@ def test_a_kill_leaves_what_was_read_private_and_nothing_else(start, chain_file)
         (("--source", "nowhere"), "source is 'nowhere'"),
         (("--chain-epsilon", "-1"), "the chain's epsilon is '-1'"),
         (("--chain", "absent.csv"), "no such file"),
+        (("--chain-delta", "1e-9"), "--chain-delta is '1e-9'; it goes with --chain-epsilon"),
+        (("--chain-epsilon", "1", "--chain-adjacency", "record"), "--chain-adjacency is 'record'; choose among"),
     ],
 )
 def test_wrong_calls_exit_2_with_a_sentence_and_read_nothing(call, arguments, said):
@@ -224,17 +226,17 @@ def test_wrong_calls_exit_2_with_a_sentence_and_read_nothing(call, arguments, sa
 
 def test_a_released_chains_statement_adds_its_budget(call, tmp_path):
     path = tmp_path / "release.json"
-    path.write_text(json.dumps({"epsilon": 0.5, "delta": 1e-6, "adjacency": "one trip replaced by another"}))
+    path.write_text(json.dumps({"epsilon": 0.5, "delta": 1e-6, "adjacency": "replace-person"}))
     code, _, errors = call(b"A\n", "--chain-statement", path)
     assert code == 0
-    assert "(1.5, 1e-06) where one such record" in errors
-    assert "one trip replaced by another" in errors
+    assert "are (1.5, 1e-06)-private" in errors
+    assert "all records of any person replaced by any others" in errors
     path.write_text("[1]")
     code, _, errors = call(b"A\n", "--chain-statement", path)
     assert code == 2
     assert "no statement of a release" in errors
-    code, _, errors = call(b"A\n", "--chain-epsilon", "0.25", "--chain-delta", "1e-9")
-    assert "(1.25, 1e-09)" in errors
+    code, _, errors = call(b"A\n", "--chain-epsilon", "0.25", "--chain-delta", "1e-9", "--chain-adjacency", "replace")
+    assert "are (1.75, " in errors  # one state and the first: three records
 
 
 def test_help_loads_neither_jax_nor_numpy(start):
