@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import io
 import os
 import sys
 import traceback
@@ -46,19 +47,21 @@ def guarded(command: Callable[..., int], kept: str = _KEPT) -> Callable[..., Non
 
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> None:
+        if not kept and isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(line_buffering=False, write_through=False)  # words wait until all is done
         try:
             code = command(*args, **kwargs)
-            _last_words()
         except Ended as end:
             code = _explained(end.error, end.told)
         except (Exception, KeyboardInterrupt, Terminated) as error:
             code = _explained(error, kept)
+        _last_words(code)
         raise typer.Exit(code)
 
     return wrapped
 
 
-def _last_words() -> None:
+def _last_words(code: int) -> None:
     """Send off what was printed; where nobody reads it any more, say so: the work itself is done."""
     try:
         if sys.stdout is not None:
@@ -66,7 +69,8 @@ def _last_words() -> None:
     except BrokenPipeError:
         with open(os.devnull, "wb") as nowhere:  # else Python fails on the same words as it ends
             os.dup2(nowhere.fileno(), sys.stdout.fileno())
-        _say("done; whoever read standard output closed it before the last words", DONE)
+        if code == DONE:
+            _say("done; whoever read standard output closed it before the last words", DONE)
 
 
 def _explained(error: BaseException, kept: str) -> int:

@@ -157,8 +157,12 @@ def _spending(account: Account | None, out: pathlib.Path | None) -> Iterator[Cal
         if account is None:
             told.append(f"{what[0].upper()}{what[1:]}" if out is None else what)
             return
-        account.charge()
-        told.append(f"{account.told()}; {what}, and charged again")
+        told.append(f"{account.told()}; {what}, and charged again")  # first, so that a signal meanwhile says it too
+        try:
+            account.charge()
+        except Exception:
+            told.clear()
+            raise
 
     try:
         yield charge
