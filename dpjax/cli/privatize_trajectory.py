@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from dpjax.cli.account import Account, open_account
-from dpjax.cli.errors import DONE, FAILED, Ended
+from dpjax.cli.errors import DONE, Ended
 from dpjax.cli.new_files import check_paths, new_file
 from dpjax.cli.public_chain import FORMS, read_public_chain
 from dpjax.cli.standard import check_output, is_heard
@@ -71,7 +71,8 @@ def privatize_trajectory(
     chain_adjacency: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="What --chain-epsilon is for: replace, add-remove, replace-within-row, replace-person, add-remove-person."
+            metavar="NAME",
+            help="What --chain-epsilon is for: replace, add-remove, replace-within-row, replace-person, add-remove-person.",
         ),
     ] = None,
     chain_statement: Annotated[
@@ -142,7 +143,9 @@ def _say(text: str, kept: bool) -> None:
         print(text, file=sys.stderr, flush=True)
     except OSError as error:
         if not kept:
-            invalid("standard error", error.strerror, "it does not take the privacy statement: open it, or give --statement a new file")
+            invalid(
+                "standard error", error.strerror, "it does not take the privacy statement: open it, or give --statement a new file"
+            )
 
 
 @contextlib.contextmanager
@@ -173,7 +176,9 @@ def _spending(account: Account | None, out: pathlib.Path | None) -> Iterator[Cal
 
 
 def _account(
-    release: TrajectoryRelease, said: TrajectoryStatement, options: tuple[pathlib.Path | None, str | None, float | None, float | None]
+    release: TrajectoryRelease,
+    said: TrajectoryStatement,
+    options: tuple[pathlib.Path | None, str | None, float | None, float | None],
 ) -> Account | None:
     """The ledger, checked; a chain that is itself a private release is charged with the first of its streams, once."""
     from dpjax._errors import require
@@ -183,9 +188,16 @@ def _account(
     path, data_set, *amounts = options
     chain, once = said.fields["chain"], None
     if path is not None and chain["source"] == "private release":
-        require(chain["total_epsilon"] is not None, "--ledger", str(path), f"nothing can be charged for the chain: {chain.get('no_sum')}")
+        require(
+            chain["total_epsilon"] is not None,
+            "--ledger",
+            str(path),
+            f"nothing can be charged for the chain: {chain.get('no_sum')}",
+        )
         released = f"released at ({chain['epsilon']:g}, {chain['delta']:g}) for {chain['adjacency_in_words']}"
-        what = f"the chain {chain['sha256_of_lengths'][:16]}, {released}; changes of its data: {chain['changes_in_the_chains_data']}"
+        what = (
+            f"the chain {chain['sha256_of_lengths'][:16]}, {released}; changes of its data: {chain['changes_in_the_chains_data']}"
+        )
         once = Charge(chain["chain_epsilon"], chain["chain_delta"], what)
     amount = Charge(said.fields["epsilon"], 0.0, f"privatize-trajectory, {release.chain.n_states} states")
     account = open_account(path, data_set, neighbours(release), amount, (amounts[0], amounts[1]), once)

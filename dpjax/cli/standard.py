@@ -27,7 +27,7 @@ def close_holes() -> None:
                 os.dup2(opened, number)
                 os.close(opened)
     if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (for as long as the process lives)
 
 
 def is_heard() -> bool:

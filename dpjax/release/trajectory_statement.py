@@ -177,10 +177,16 @@ def _chain(release: TrajectoryRelease, budget: ChainBudget | None) -> dict[str, 
     given = {"epsilon": budget.epsilon, "delta": budget.delta, "adjacency": budget.adjacency, "adjacency_in_words": budget.in_words}
     cost = chain_cost(release, budget)
     if isinstance(cost, str):
-        words = (
-            f"{head}For whoever's trajectory is in the chain's data too no sum is claimed: {cost}. For everybody else the chain is a public input."
-        )
-        return {"source": "private release", **known, **given, "total_epsilon": None, "total_delta": None, "no_sum": cost, "words": words}
+        words = f"{head}For whoever's trajectory is in the chain's data too no sum is claimed: {cost}. For everybody else the chain is a public input."
+        return {
+            "source": "private release",
+            **known,
+            **given,
+            "total_epsilon": None,
+            "total_delta": None,
+            "no_sum": cost,
+            "words": words,
+        }
     many = f"{cost.changes} such change{'s' if cost.changes > 1 else ''}"
     words = (
         f"{head}If the protected trajectory is in the chain's data too (each of its transitions one record there, or all of them records of"

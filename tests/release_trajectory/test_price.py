@@ -58,9 +58,7 @@ def test_the_price_is_a_function_of_the_chain_and_needs_no_stream(chain3, call, 
     fields = trajectory_statement(release).fields
     lines = trajectory_price(release, fields)
     assert lines == trajectory_price(TrajectoryRelease(chain=chain3, epsilon=1, rho=3), fields)
-    assert [line.split()[:3] for line in lines[-1 - len(TARGETS) : -1]] == [
-        ["at", "most", str(target)] for target in TARGETS
-    ]
+    assert [line.split()[:3] for line in lines[-1 - len(TARGETS) : -1]] == [["at", "most", str(target)] for target in TARGETS]
     code, out, errors = call(b"SECRET\n", "--price", "-o", tmp_path / "absent" / "out")
     assert (code, errors) == (0, "")
     assert out.decode().splitlines() == lines
