@@ -48,8 +48,8 @@ def new_file(path: pathlib.Path) -> Iterator[BinaryIO]:
     temporary = target.with_name(f"{target.name}.writing-{socket.gethostname()}-{os.getpid()}")
     try:
         with _named(path):
-            file = open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb")
-        with file:
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        with open(handle, "wb") as file:
             yield file
             with _named(path):
                 file.flush()
