@@ -177,8 +177,10 @@ def _chain(release: TrajectoryRelease, budget: ChainBudget | None) -> dict[str, 
     given = {"epsilon": budget.epsilon, "delta": budget.delta, "adjacency": budget.adjacency, "adjacency_in_words": budget.in_words}
     cost = chain_cost(release, budget)
     if isinstance(cost, str):
-        words = f"{head}For whoever's trajectory is in the chain's data too no sum is claimed: {cost}. For everybody"
-            " else the chain is a public input."
+        words = (
+            f"{head}For whoever's trajectory is in the chain's data too no sum is claimed: {cost}. For everybody else the chain is a"
+            " public input."
+        )
         return {
             "source": "private release",
             **known,
