@@ -30,10 +30,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from dpjax.chains.unrolled import MOST_STATES, eliminate_unrolled
+
 _PANEL = 17  # states eliminated together, where the matrix is small
 _PANELS = 8  # panels at most, which bounds the size of the compiled program
 _TILE_ENTRIES = 2**18  # matrix entries that one pass holds, so that it works in cache
 _TILE = 128  # matrices at most in a pass
+_LANES = 2**16  # the same where few states are unrolled: all at once is fastest, and this bounds the memory
 
 
 @jax.jit
@@ -73,13 +76,16 @@ def _derivative(
 def _tiled(P: Float[Array, "b n n"]) -> Float[Array, "b n"]:
     """A pass over tiles of matrices; the last one overlaps its neighbour rather than being padded, which would copy everything."""
     b, n, _ = P.shape
-    tile = max(1, min(_TILE, _TILE_ENTRIES // n**2))
+    if n <= MOST_STATES:
+        eliminate, tile = eliminate_unrolled, -(-b // max(1, -(-b // _LANES)))
+    else:
+        eliminate, tile = _eliminate_in_panels, max(1, min(_TILE, _TILE_ENTRIES // n**2))
     if b <= tile:
-        return _eliminate_in_panels(P)
+        return eliminate(P)
 
     def one_tile(i: Array, pi: Array) -> Array:
         start = jnp.minimum(i * tile, b - tile)
-        part = _eliminate_in_panels(jax.lax.dynamic_slice_in_dim(P, start, tile))
+        part = eliminate(jax.lax.dynamic_slice_in_dim(P, start, tile))
         return jax.lax.dynamic_update_slice_in_dim(pi, part, start, 0)
 
     return jax.lax.fori_loop(0, -(-b // tile), one_tile, jnp.zeros((b, n), P.dtype))
