@@ -1,6 +1,7 @@
 """Element-wise float64 functions on the host, in blocks of a few fixed sizes, so that a new number of rows compiles nothing new.
 
-One size for one element, one for some, two for many: an element's value does not depend on how many others are asked for.
+One size for one element, one for some, two for many. An element asked for alone may come out another last digit than among others: XLA
+adds up in another order.
 """
 
 from __future__ import annotations

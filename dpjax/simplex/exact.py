@@ -39,7 +39,7 @@ from dpjax.simplex._rounding import (
 )
 from dpjax.simplex.hockey_stick import log_corner_delta, log_two_category_delta
 
-_SECTIONS, _AT_ONCE, _CLOSE = 1100, 16, 2.0**-51
+_CLOSE, _MARGIN, _CROWD = 2.0**-51, 1e-9, 8
 
 _corner = in_blocks(jax.jit(log_corner_delta))
 _two = in_blocks(jax.jit(log_two_category_delta))
@@ -91,41 +91,57 @@ def epsilon_of(delta: Numbers, k: Numbers, eta: Numbers, n_records: Numbers, n: 
 def joint_epsilon_of(delta: float, k: Numbers, eta: Numbers, n_records: Numbers, n: Numbers) -> float:
     """The largest of the exact epsilons of several rows at one delta: that of one row, and of each row that it does not satisfy.
 
-    A row whose delta is low enough at the epsilon of another has the smaller epsilon, and is looked at no more.
+    A row whose delta is low enough at the epsilon of another has the smaller epsilon, and is looked at no more. The first look is
+    where no k could help the row with the rarest cell: few rows are left to follow.
     """
 
-    def excess(points: Numbers, rows: Int[np.ndarray, " rows"]) -> Numbers:
-        """By how much delta is passed, (points, rows); at most 0 where it is not."""
-        e, row = np.repeat(points, len(rows)), np.tile(rows, len(points))
-        claimed = delta_up(log_delta_of(e, k[row], eta[row], n_records[row], n[row]))
-        return (claimed - delta).reshape(len(points), len(rows))
+    def log_excess(points: Numbers, rows: Int[np.ndarray, " rows"]) -> Numbers:
+        """The logarithm of the claimed delta over the one allowed, broadcast: above 0 where it is passed."""
+        return np.log(delta_up(log_delta_of(points, k[rows], eta[rows], n_records[rows], n[rows])) / delta)
 
-    rows, lo, hi = np.arange(len(k)), 0.0, 1.0
-    above = excess(np.array([lo]), rows)[0]
+    rows = np.arange(len(k))
+    m = eta * n_records
+    epsilon = float(np.max(-np.log(delta * (2 * m + 1)) / m, initial=0.0)) * (1 - _MARGIN)
+    above = log_excess(np.asarray(epsilon), rows)
     if not (above > 0).any():
-        return 0.0
-    while np.isfinite(hi) and (beyond := excess(np.array([hi]), rows)[0] > 0).any():
-        rows, lo, hi = rows[beyond], hi, 2 * hi
-    if not np.isfinite(hi):
-        return float(hi)
-    above = excess(np.array([lo]), rows)[0]
+        epsilon, above = 0.0, log_excess(np.asarray(0.0), rows)
     while (above > 0).any():
         worst = rows[[int(np.argmax(above))]]
-        lo = _crossing(functools.partial(excess, rows=worst), lo, hi)
+        epsilon = _crossing(functools.partial(log_excess, rows=worst), epsilon, float(above.max()))
         rows = rows[(above > 0) & (rows != worst)]
-        above = excess(np.array([lo]), rows)[0]
-    return float(lo)
+        above = log_excess(np.asarray(epsilon), rows)
+    return epsilon
 
 
-def _crossing(excess: Callable[[Numbers], Numbers], lo: float, hi: float) -> float:
-    """Where an excess above 0 at lo ends, to a relative 2^-51, on the side of hi, where it has ended: many points at a time."""
-    for _ in range(_SECTIONS):
-        if hi - lo <= _CLOSE * hi:
-            break
-        points = lo + (hi - lo) * np.arange(1, _AT_ONCE + 1) / (_AT_ONCE + 1)
-        last = int(np.max(np.flatnonzero(excess(points)[:, 0] > 0), initial=-1))
-        lo, hi = (points[last] if last >= 0 else lo), (points[last + 1] if last + 1 < len(points) else hi)
+def _crossing(excess: Callable[[Numbers], Numbers], lo: float, at_lo: float) -> float:
+    """Where a falling excess, at_lo > 0 at lo, is no more: to a relative 2^-51, on the far side, where it was evaluated.
+
+    Sixteen points at a time cost little more than one: first they double; then they crowd, ever closer, around the point where the
+    chord passes 0, so that the bracket shrinks as far as the chord was right, and by half at least.
+    """
+    step, hi, at_hi = max(1.0, lo), lo, at_lo
+    while at_hi > 0:
+        points = lo + step * 2.0 ** np.arange(2 * _CROWD)
+        if not np.isfinite(points).all():
+            return np.inf
+        lo, at_lo, hi, at_hi = _narrowed(excess(points), points, (lo, at_lo), (points[-1], 1.0))
+        step = 2 * (points[-1] - lo)
+    while hi - lo > _CLOSE * hi:
+        width = hi - lo
+        chord, near = lo + width * at_lo / (at_lo - at_hi), width * 16.0 ** -np.arange(1, _CROWD)
+        points = np.unique(np.concatenate([chord - near, chord + near, [chord, lo + 0.5 * width]]))
+        points = points[(points > lo) & (points < hi)]
+        lo, at_lo, hi, at_hi = _narrowed(excess(points), points, (lo, at_lo), (hi, at_hi))
     return hi
+
+
+def _narrowed(
+    values: Numbers, points: Numbers, low: tuple[float, float], high: tuple[float, float]
+) -> tuple[float, float, float, float]:
+    """The bracket, with its values, after a look at `points` inside it: from the last one above 0 to the next."""
+    all_points, all_values = np.array([low[0], *points, high[0]]), np.array([low[1], *values, high[1]])
+    last = int(np.flatnonzero(all_values[:-1] > 0)[-1])
+    return float(all_points[last]), float(all_values[last]), float(all_points[last + 1]), float(all_values[last + 1])
 
 
 def delta_floor(epsilon: Real, *, eta: Real, n_records: Real, n_categories: Real) -> Claim:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -30,11 +31,11 @@ from dpjax.simplex._rounding import SAFETY, Numbers, Real, plain
 from dpjax.simplex._special import _polynomial, log1pmx, stirling_remainder
 
 _FALL = 45.0
-_TERMS = 200
+_TERMS, _FEW_TERMS = 200, 40
 _NODES = 64
 _AGREEMENT = 2e-13  # relative, between _NODES and 2 _NODES
 _TIGHT = 1e-13  # relative gap of the sandwich under which its upper side is as good as exact
-_CERTIFIED = 0.75  # gamma/eta up to which _TERMS terms of the series are enough
+_CERTIFIED, _FAR_BELOW = 0.75, 1e-3  # gamma/eta up to which _TERMS, and _FEW_TERMS, terms of the series are enough
 _NEAR_ONE = 1 - 2.0**-53
 _BETA_ERROR = 1e-11  # relative, allowed for SciPy's incomplete Beta function in the sandwich
 
@@ -64,19 +65,19 @@ def _complex(x: Float[Array, "*shape"]) -> Complex[Array, "*shape"]:
     return lax.complex(x, jnp.zeros_like(x))
 
 
-def _log_lower_gamma(alpha: Scalar, log_z: Complex[Array, " m"], z: Complex[Array, " m"]) -> Complex[Array, " m"]:
+def _log_lower_gamma(alpha: Scalar, log_z: Complex[Array, " m"], z: Complex[Array, " m"], terms: int) -> Complex[Array, " m"]:
     """log P(alpha, z) = log[z^alpha e^{-z} / Gamma(alpha + 1)] + log sum_m z^m / (alpha + 1)_m."""
 
     def add(m: Array | int, state: tuple[Array, Array]) -> tuple[Array, Array]:
         term = state[0] * z / _complex(alpha + 1 + m)
         return term, state[1] + term
 
-    _, series = lax.fori_loop(0, _TERMS, add, (jnp.ones_like(z), jnp.ones_like(z)))
+    _, series = lax.fori_loop(0, terms, add, (jnp.ones_like(z), jnp.ones_like(z)))
     constant = alpha - 0.5 * jnp.log(2 * math.pi * alpha) - stirling_remainder(alpha)
     return _complex(alpha) * (log_z - _complex(jnp.log(alpha))) + _complex(constant) - z + jnp.log(series)
 
 
-def _contour(k: Scalar, eta: Scalar, n: Scalar, gamma: Scalar, nodes: int) -> Scalar:
+def _contour(k: Scalar, eta: Scalar, n: Scalar, gamma: Scalar, *, nodes: int, terms: int = _TERMS) -> Scalar:
     """delta_Omega at the corner by the midpoint rule on the steepest-descent contour."""
     alpha, large = k * eta, k * (1 - (n - 1) * eta)
     rest = k * (1 - eta)
@@ -93,7 +94,7 @@ def _contour(k: Scalar, eta: Scalar, n: Scalar, gamma: Scalar, nodes: int) -> Sc
     first, second = _fall(theta)
     s = lax.complex(c * (1 - first), c * theta)  # c (theta cot theta + i theta)
     log_z = lax.complex(jnp.log(gamma * c) + second, theta)
-    small, other = (jnp.log1p(-jnp.exp(_log_lower_gamma(x, log_z, _complex(gamma) * s))) for x in (alpha, large))
+    small, other = (jnp.log1p(-jnp.exp(_log_lower_gamma(x, log_z, _complex(gamma) * s, terms))) for x in (alpha, large))
     bad = -jnp.expm1(_complex(n - 1) * small + other)
     shift = (gamma - eta) / (1 - gamma)  # (c - A) / A
     scale = 0.5 * jnp.log(k / (2 * math.pi)) + stirling_remainder(k) - k * log1pmx(shift) + jnp.log1p(shift)
@@ -110,13 +111,11 @@ def omega_delta_at_corner(
     return jnp.vectorize(functools.partial(_contour, nodes=2 * _NODES))(k, eta, n_categories, gamma)
 
 
-@jax.jit
-def _coarse(k: Array, eta: Array, n_categories: Array, gamma: Array) -> Array:
-    return jnp.vectorize(functools.partial(_contour, nodes=_NODES))(k, eta, n_categories, gamma)
+def _by_contour(nodes: int, terms: int) -> Callable[..., np.ndarray]:
+    return in_blocks(jax.jit(jnp.vectorize(functools.partial(_contour, nodes=nodes, terms=terms))))
 
 
-_fine = in_blocks(omega_delta_at_corner)
-_half = in_blocks(_coarse)
+_RULES = {terms: (_by_contour(2 * _NODES, terms), _by_contour(_NODES, terms)) for terms in (_TERMS, _FEW_TERMS)}
 
 
 def sandwich(k: Numbers, eta: Numbers, n: Numbers, gamma: Numbers) -> tuple[Numbers, Numbers]:
@@ -159,7 +158,8 @@ def _omega(k: Numbers, eta: Numbers, n: Numbers, gamma: Numbers) -> OmegaDelta:
     lower, upper = sandwich(k, eta, n, gamma)
     need = (upper - lower > _TIGHT * upper) & (gamma <= _CERTIFIED * eta)
     asked = tuple(x[need] for x in (k, eta, n, gamma))
-    fine, half = (_filled(need, f(*asked)) for f in (_fine, _half))
+    terms = _FEW_TERMS if (gamma <= _FAR_BELOW * eta)[need].all() else _TERMS
+    fine, half = (_filled(need, rule(*asked)) for rule in _RULES[terms])
     agree = np.abs(fine - half) <= _AGREEMENT * np.abs(fine)
     between = (fine >= lower * (1 - _BETA_ERROR)) & (fine <= upper * (1 + _BETA_ERROR))
     exact = need & agree & between

@@ -12,6 +12,7 @@ privacy, since m = N eta shrinks.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Literal
 
 import numpy as np
@@ -90,22 +91,22 @@ class PublicRows:
             eta_source="observed" if rule else "declared",
         )
 
-    @property
+    @functools.cached_property
     def n_categories(self) -> np.ndarray:
         """Supported categories of each row."""
         return self.support.sum(axis=1)
 
-    @property
+    @functools.cached_property
     def constant(self) -> np.ndarray:
         """Rows with one supported category: public, epsilon 0."""
         return self.n_categories == 1
 
-    @property
+    @functools.cached_property
     def k_min(self) -> np.ndarray:
         """3/(2 eta_i), A-Theorem 1's Assumption 4; 0 for a constant row."""
         return np.where(self.constant, 0.0, 1.5 / np.where(self.constant, 1.0, self.eta))
 
-    @property
+    @functools.cached_property
     def has_adjacent_pair(self) -> np.ndarray:
         """Whether row i's bordered simplex holds two count vectors that differ by one record; a constant row needs none."""
         records = np.where(self.constant, 1.0, self.n_records)

@@ -80,7 +80,7 @@ class Executable:
         """Blocks in a round."""
         return int(self.mesh.devices.size)
 
-    def arguments(self, lanes: Sequence[Lane]) -> tuple[Any, Any, Any, Any]:
+    def arguments(self, lanes: Sequence[Lane]) -> tuple[Any, Any, Any]:
         """What the program takes for these blocks; where they are fewer than the devices, the last is run again in vain."""
         return _arguments(self.mesh, lanes)
 
@@ -127,10 +127,10 @@ class Blocks:
         held = 0 if used is None else used.temp_size_in_bytes + used.output_size_in_bytes + used.argument_size_in_bytes
         return Executable(call=compiled, bytes=held or self.block * self.workload.sample_bytes, mesh=mesh)
 
-    def _one(self, key: jax.Array, params: Any, first: jax.Array, count: jax.Array) -> Any:
+    def _one(self, key: jax.Array, params: Any, where: jax.Array) -> Any:
         """A device's part of a round: every argument and result has an axis of one block in front."""
         self.traces += 1
-        key, params, first, count = jax.tree.map(lambda x: x[0], (key, params, first, count))
+        key, params, (first, count) = jax.tree.map(lambda x: x[0], (key, params, where))
         typed = jax.random.wrap_key_data(key, impl="threefry2x32")
         return jax.tree.map(lambda x: x[None], self._reduced(typed, params, first, count))
 
@@ -170,14 +170,13 @@ def in_flight(memory: int, block_bytes: int, block: int) -> int:
     return memory // charged
 
 
-def _arguments(mesh: Mesh, lanes: Sequence[Lane]) -> tuple[Any, Any, Any, Any]:
-    """(keys, parameters, first samples, counts) of a round, each with its leading axis over the devices."""
+def _arguments(mesh: Mesh, lanes: Sequence[Lane]) -> tuple[Any, Any, Any]:
+    """(keys, parameters, first samples and counts) of a round, each with its leading axis over the devices."""
     sharding = NamedSharding(mesh, PartitionSpec(_AXIS))
     lanes = [*lanes, *[lanes[-1]] * (mesh.devices.size - len(lanes))]
-    numbers = (np.array([getattr(lane, name) for lane in lanes], np.uint32) for name in ("first", "count"))
-    first, count = (jax.device_put(x, sharding) for x in numbers)
+    where = jax.device_put(np.array([(lane.first, lane.count) for lane in lanes], np.uint32), sharding)
     key, params = _cells(mesh, sharding, lanes)
-    return key, params, first, count
+    return key, params, where
 
 
 def _cells(mesh: Mesh, sharding: NamedSharding, lanes: Sequence[Lane]) -> tuple[Any, Any]:

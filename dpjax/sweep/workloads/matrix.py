@@ -103,7 +103,7 @@ class MatrixWorkload:
     table: Mapping[str, Any]
 
     name = "dirichlet-matrix"
-    law_version = 2
+    law_version = 3
     axes = AXES
     measures = MEASURES
     exact = EXACT
