@@ -23,7 +23,7 @@ def following_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def checking_itself(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same where `function` checks its concrete input, in the pass that it makes over it anyway (`faults`, `refuse`)."""
+    """The same for a `function` that checks concrete input itself (`faults`, `refuse`), while its result is on its way."""
     return _following(function, lambda P: None)
 
 

@@ -78,10 +78,9 @@ def _derivative(
 def _tiled(P: Float[Array, "b n n"]) -> Float[Array, "b n"]:
     """A pass over tiles of matrices; the last one overlaps its neighbour rather than being padded, which would copy everything."""
     b, n, _ = P.shape
-    if n <= MOST_STATES:
-        eliminate, tile = eliminate_unrolled, -(-b // max(1, -(-b // _LANES)))
-    else:
-        eliminate, tile = _eliminate_in_panels, max(1, min(_TILE, _TILE_ENTRIES // n**2))
+    few = n <= MOST_STATES
+    eliminate = eliminate_unrolled if few else _eliminate_in_panels
+    tile = -(-b // max(1, -(-b // _LANES))) if few else max(1, min(_TILE, _TILE_ENTRIES // n**2))
     if b <= tile:
         return eliminate(P)
 
