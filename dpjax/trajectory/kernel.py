@@ -27,7 +27,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from dpjax.selection import exponential_mechanism, permute_and_flip
-from dpjax.trajectory.neighbours import Neighbours, count_leading
+from dpjax.trajectory.neighbours import Blocks, Neighbours, count_leading
 
 SELECTIONS = {"permute-and-flip": permute_and_flip, "exponential": exponential_mechanism}
 
@@ -98,6 +98,15 @@ def slot_log_law(kernel: Kernel, costs: Float[Array, " n"]) -> Float[Array, " sl
     return jnp.concatenate([block.reshape(-1) for block in _blockwise(kernel, costs, "log_law")])
 
 
+def cumulative_slots(laws: Float[Array, "targets slots"], blocks: Blocks) -> Float[Array, "targets slots"]:
+    """The cumulative law of every row of packed neighbours."""
+    tables = []
+    for start, rows, width in blocks:
+        block = laws[:, start : start + rows * width]
+        tables.append(cumulative(block.reshape(-1, rows, width)).reshape(block.shape))
+    return jnp.concatenate(tables, axis=1)
+
+
 def cumulative(law: Float[Array, "*batch width"]) -> Float[Array, "*batch width"]:
     """Cumulative law along the last axis, divided by its total: exactly 1 from the last candidate of positive probability on."""
     total = running_sums(law)
@@ -112,7 +121,7 @@ def running_sums(law: Float[Array, "*batch width"]) -> Float[Array, "*batch widt
     """
     width = law.shape[-1]
     if width == 8 or width % 8:
-        return jnp.stack(list(itertools.accumulate(law[..., k] for k in range(width))), axis=-1)
+        return jnp.moveaxis(jnp.stack(list(itertools.accumulate(jnp.moveaxis(law, -1, 0)))), 0, -1)
     inside = running_sums(law.reshape(*law.shape[:-1], width // 8, 8))
     after = running_sums(inside[..., -1])
     before = jnp.concatenate([jnp.zeros_like(after[..., :1]), after[..., :-1]], axis=-1)
