@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from dpjax._errors import require, require_whole
-from dpjax.trajectory.kernel import Kernel, cumulative_slots, invert_packed, slot_law
+from dpjax.trajectory.kernel import Kernel, invert_packed, slot_law
 from dpjax.trajectory.neighbours import Blocks
 from dpjax.trajectory.online import TrajectoryState, begin
 from dpjax.trajectory.uniforms import PER_BLOCK, uniforms_between
@@ -38,9 +38,7 @@ def require_lanes(n: Any, first: Any, n_states: int) -> None:
     size = 4 * int(n) * n_states
     mend = f"{size:.3g} bytes of {n_states} states a trajectory are drawn at once: take {LARGEST_RESULT // (4 * n_states)} or fewer a call,"
     require(size <= LARGEST_RESULT, "n", n, f"{mend} the next ones from first=n on")
-    require(first + n <= 2**31 - LANES, "first", first, "lanes are numbered up to 2^31 - 2049")
-
-cumulate = jax.jit(cumulative_slots, static_argnames="blocks")
+    require(first + n <= 2**31 - LANES, "first", first, "lanes are numbered up to 2^31 - 16385")
 
 
 class Segment(NamedTuple):
@@ -93,23 +91,29 @@ def cumulative_on_host(law: Float[np.ndarray, "*batch width"]) -> Float[np.ndarr
     return total / total[..., -1:]
 
 
-def cumulative_tables(laws: list[Float[Array, " slots"]], blocks: Blocks) -> Float[Array, "targets slots"]:
-    """The cumulative law of every row of packed neighbours, a rounded number of tables; call it under float64."""
-    return cumulate(stacked(laws), blocks)
+def cumulative_tables(
+    laws: list[Float[Array, " slots"]] | Float[np.ndarray, "targets slots"], blocks: Blocks
+) -> Float[Array, "more slots"]:
+    """The cumulative law of every row of packed neighbours, a rounded number of tables.
+
+    Summed on the host, one by one, and so never decreasing; laid out so that a device that is the host reads it in place.
+    """
+    n_slots = laws[0].shape[0]
+    shape = rounded_up(len(laws)), n_slots
+    room = np.zeros(shape[0] * n_slots + 8)  # float64; 64 bytes to align
+    shift = -room.ctypes.data // 8 % 8
+    tables = room[shift : shift + shape[0] * n_slots].reshape(shape)
+    for law, table in zip(laws, tables, strict=False):  # spare tables stay zero and are never read
+        for start, rows, width in blocks:
+            part = slice(start, start + rows * width)
+            sums = np.cumsum(np.asarray(law)[part].reshape(rows, width), axis=1, out=table[part].reshape(rows, width))
+            sums /= sums[:, -1:].copy()
+    return jax.device_put(tables, may_alias=True)
 
 
 def law_tables(kernel: Kernel, costs: Float[Array, "targets n"]) -> Float[Array, "targets slots"]:
     """The law of every row for each target in one call; one target after another, so that no table depends on the others asked for."""
     return jax.lax.map(functools.partial(slot_law, kernel), costs)
-
-
-def drawing_tables(kernel: Kernel, costs: Float[Array, "targets n"]) -> Float[Array, "targets slots"]:
-    """The cumulative law of every row for each target."""
-
-    def table(costs: Float[Array, " n"]) -> Float[Array, " slots"]:
-        return cumulative_slots(slot_law(kernel, costs)[None], kernel.neighbours.blocks)[0]
-
-    return jax.lax.map(table, costs)
 
 
 def begin_lanes(

@@ -27,7 +27,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from dpjax.selection import exponential_mechanism, permute_and_flip
-from dpjax.trajectory.neighbours import Blocks, Neighbours, count_leading
+from dpjax.trajectory.neighbours import Neighbours, count_leading
 
 SELECTIONS = {"permute-and-flip": permute_and_flip, "exponential": exponential_mechanism}
 
@@ -96,15 +96,6 @@ def slot_law(kernel: Kernel, costs: Float[Array, " n"]) -> Float[Array, " slots"
 def slot_log_law(kernel: Kernel, costs: Float[Array, " n"]) -> Float[Array, " slots"]:
     """log pi(. | s, i) of every row i, in the slots; -inf on padding. No probability underflows."""
     return jnp.concatenate([block.reshape(-1) for block in _blockwise(kernel, costs, "log_law")])
-
-
-def cumulative_slots(laws: Float[Array, "targets slots"], blocks: Blocks) -> Float[Array, "targets slots"]:
-    """The cumulative law of every row of packed neighbours."""
-    tables = []
-    for start, rows, width in blocks:
-        block = laws[:, start : start + rows * width]
-        tables.append(cumulative(block.reshape(-1, rows, width)).reshape(block.shape))
-    return jnp.concatenate(tables, axis=1)
 
 
 def cumulative(law: Float[Array, "*batch width"]) -> Float[Array, "*batch width"]:

@@ -29,7 +29,6 @@ _scan = jax.jit(online.scan_steps)
 _law_table = jax.jit(slot_law)
 _begin_lanes = jax.jit(batch.begin_lanes)
 _law_tables = jax.jit(batch.law_tables)
-_drawing_tables = jax.jit(batch.drawing_tables)
 
 
 class OnlineMechanism(OnChain):
@@ -119,7 +118,7 @@ class OnlineMechanism(OnChain):
 
     def _stretches(self, targets: Int[np.ndarray, " steps"]) -> Iterator[batch.Stretch]:
         for distinct, position in batch.segments(targets, self.graph.neighbours.n_slots):
-            yield batch.Stretch(_drawing_tables(self.kernel, self.cost_rows(distinct)), position)
+            yield batch.Stretch(batch.cumulative_tables(self.law_tables(distinct), self.graph.neighbours.blocks), position)
 
     def forward(self, states: Int[np.ndarray, " steps"], start: Start) -> Forward:
         """The private trajectory's law given s_0..s_n: the kernels of one stretch are kept, more are made again at each pass."""
@@ -138,8 +137,11 @@ class OnlineMechanism(OnChain):
     def arriving_laws(self, targets: Int[np.ndarray, " targets"]) -> list[Float[np.ndarray, " edges"]]:
         """pi(. | s, i) of every edge for each target s, on the host, in the order of the states that the edges arrive at."""
         with jax.enable_x64(True):
-            tables = np.asarray(_law_tables(self.kernel, self.cost_rows(targets)))
-        return [table[self.graph.arrivals.slots] for table in tables[: len(targets)]]
+            return [table[self.graph.arrivals.slots] for table in self.law_tables(targets)]
+
+    def law_tables(self, targets: Int[np.ndarray, " targets"]) -> Float[np.ndarray, "targets slots"]:
+        """`law_table` of each target, on the host, by one call; call it under float64."""
+        return np.asarray(_law_tables(self.kernel, self.cost_rows(targets)))[: len(targets)]
 
     def law_table(self, s: int) -> Float[Array, " slots"]:
         """pi(. | s, i) of every row i, in the slots of the packed neighbours; call it under float64."""

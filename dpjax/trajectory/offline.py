@@ -143,5 +143,5 @@ class OfflineMechanism(WithinRadius):
 
     def _stretches(self, states: Int[np.ndarray, " steps"], messages: Float[np.ndarray, "steps n"]) -> Iterator[batch.Stretch]:
         for first, last in self.stretches(len(states) - 1):
-            tables = batch.cumulate(batch.padded(self.laws(states, messages, first, last)), self.graph.neighbours.blocks)
+            tables = batch.cumulative_tables(self.laws(states, messages, first, last), self.graph.neighbours.blocks)
             yield batch.Stretch(tables, np.arange(last - first, dtype=np.int32))

@@ -143,3 +143,11 @@ def test_opendp_noisy_max_is_the_same_law():
 
         assert scipy.stats.chi2_contingency(np.stack([theirs, counts(SCALE)])).pvalue > FAILURE_RATE
         assert scipy.stats.chi2_contingency(np.stack([theirs, counts(SCALE / 2)])).pvalue < FAILURE_RATE
+
+
+def test_uniform_numbers_are_made_of_the_words_of_split_keys():
+    key, shape = jax.random.key(5), (7, 300)
+    words = np.asarray(jax.random.key_data(jax.random.split(key, shape))).astype(np.float64)
+    with jax.enable_x64(True):
+        u = np.asarray(open_uniform(key, shape, np.float64))
+    np.testing.assert_array_equal(u, words[..., 0] * 2.0**-32 + (words[..., 1] + 0.5) * 2.0**-64)
