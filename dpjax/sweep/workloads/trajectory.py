@@ -100,7 +100,7 @@ class TrajectoryWorkload:
     places: np.ndarray | None
 
     name = "trajectory"
-    law_version = 2
+    law_version = 3
     axes = AXES
     measures = MEASURES
 
