@@ -71,3 +71,13 @@ def _setting(results: xr.Dataset) -> str:
     words += " (0 for the discrete Laplace)" if deltas[0] == 0 else ""
     words += f"; {int(results['samples'].max()):,} privatizations a point, bands ± 2 s.e."
     return words + (f" Public: {results.attrs['data_public']}." if "data_public" in results.attrs else "")
+
+
+def by_mechanism(results: xr.Dataset) -> dict[str, xr.Dataset]:
+    """Each mechanism's computed cells along epsilon, for a map; nothing where other axes were swept too, or no stationary error stored."""
+    dims = set(results["samples"].dims)
+    if "tv_mean" not in results or "epsilon" not in dims or dims - {"epsilon", "name"}:
+        return {}
+    parts = [results.isel(name=i) for i in range(results.sizes["name"])] if "name" in dims else [results]
+    done = [part.isel(epsilon=np.flatnonzero(part["status"].values == "done")) for part in parts]
+    return {str(setting(part, "name")): part for part in done if part.sizes["epsilon"]}
