@@ -37,9 +37,8 @@ def draw(results: xr.Dataset, directory: str | pathlib.Path, outlines: maps.Outl
     if results.attrs["workload"] == "count-matrix" and counts.measures(results):
         drawn.append((f"{name}-errors", counts.figure(results)))
         if outlines is not None:
-            drawn += [
-                (f"{name}-map-{word}", matrix.map_figure(part, outlines)) for word, part in counts.by_mechanism(results).items()
-            ]
+            maps_of = counts.by_mechanism(results).items()
+            drawn += [(f"{name}-map-{word}", matrix.map_figure(part, outlines, mechanism=word)) for word, part in maps_of]
     if results.attrs["workload"] == "trajectory" and {"exceeds_mean", "entropy_mean"} <= set(results):
         drawn += [(f"{name}-{ending}", figure) for ending, figure in trajectory.figures(results).items()]
         if "private_path" in results:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -67,13 +67,14 @@ class Target(NamedTuple):
 class CountLaw:
     """A mechanism on counts, traced: counts (n, n); uniform (n, n), the uniform law on each row's support; weight, w above.
 
-    parameter: the Dirichlet concentrations (n, n), the scale of the Laplace noise or the Gaussian's table of tails.
+    parameter: the Dirichlet concentrations (n, n), the scale of the Laplace noise or the Gaussian's table of tails. Shapes are not annotated:
+    on its way to a device every leaf has an axis of blocks in front.
     """
 
-    counts: Float[Array, "n n"] | Float[np.ndarray, "n n"]
-    uniform: Float[Array, "n n"] | Float[np.ndarray, "n n"]
-    weight: Float[Array, ""] | Float[np.ndarray, ""]
-    parameter: Float[Array, "*shape"] | Float[np.ndarray, "*shape"]
+    counts: Any
+    uniform: Any
+    weight: Any
+    parameter: Any
     name: Name = dataclasses.field(metadata={"static": True})
     postprocess: Literal["floor", "project"] = dataclasses.field(metadata={"static": True})
 
@@ -143,14 +144,14 @@ def count_law(
     )
 
 
-def draw(key: Array, law: CountLaw, first: Array | int, n: int) -> Float[Array, "draws n n"]:
+def draw(key: Array, law: CountLaw, first: Any, n: int) -> Float[Array, "draws n n"]:
     """Private matrices first, ..., first + n - 1, each fixed by the key and its number; pure. float64 needs x64 on."""
-    uniform = jnp.asarray(law.uniform)[None]
+    start, uniform = jnp.asarray(first, jnp.uint32), jnp.asarray(law.uniform)[None]
     if law.name == "pseudocount":
-        shares = dirichlet(key, law.parameter, n, first)
+        shares = dirichlet(key, law.parameter, n, start)
     else:
         noise = _NOISE[law.name]
-        keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(first + jnp.arange(n, dtype=jnp.uint32))
+        keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(start + jnp.arange(n, dtype=jnp.uint32))
         noisy = law.counts[None] + jax.vmap(lambda k: noise(k, law.counts, law.parameter))(keys)
         shares = POST_PROCESSING[law.postprocess](noisy, uniform > 0)
     return shares + law.weight * (uniform - shares)
