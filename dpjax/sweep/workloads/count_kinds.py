@@ -30,7 +30,7 @@ from jaxtyping import Array, Bool, Float
 
 from dpjax._errors import require
 from dpjax.baselines import DiscreteGaussianMechanism, DiscreteLaplaceMechanism
-from dpjax.baselines.discrete_gaussian import _tail_table, gaussian_noise
+from dpjax.baselines.discrete_gaussian import gaussian_noise, tail_table
 from dpjax.baselines.discrete_laplace import laplace_noise
 from dpjax.baselines.to_simplex import POST_PROCESSING
 from dpjax.simplex import PseudocountMechanism, dirichlet
@@ -132,7 +132,7 @@ def count_law(
         if isinstance(mechanism, DiscreteLaplaceMechanism):
             name, parameter = "discrete-laplace", np.asarray(mechanism.scale)
         else:
-            tail = _tail_table(float(mechanism.variance), dtype)
+            tail = tail_table(float(mechanism.variance), dtype)
             name, parameter = "discrete-gaussian", np.pad(tail, (0, max(0, TAIL - len(tail))))
     return CountLaw(
         counts=counts.astype(dtype),
