@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -30,7 +31,8 @@ class Account(NamedTuple):
         from dpjax.release import charge
 
         left = charge(self.path, self.data_set, self.neighbours, self.amount, once=self.once)
-        print(f"charged to {self.path}; left: epsilon {left[0]:.6g}, delta {left[1]:.6g}", file=sys.stderr)
+        with contextlib.suppress(OSError):  # it is charged, whether or not this can be told
+            print(f"charged to {self.path}; left: epsilon {left[0]:.6g}, delta {left[1]:.6g}", file=sys.stderr)
 
 
 def open_account(

@@ -55,6 +55,7 @@ def compare(
     from dpjax.baselines import count_verdicts, trajectory_verdicts
 
     epsilons = _epsilons(epsilon)
+    _check_numbers(delta, draws, trajectory, rho)
     dataset, steps = _data(data, settings or [], trajectory)
     results: Sequence[Any]
     if steps is None:
@@ -82,6 +83,15 @@ def _epsilons(text: str) -> list[float]:
     require(all(0 < value < math.inf for value in values), "--epsilon", text, "give positive, finite numbers")
     require(len(set(values)) == len(values), "--epsilon", text, "give every epsilon once")
     return sorted(values)
+
+
+def _check_numbers(delta: float, draws: int, trajectory: int | None, rho: float) -> None:
+    from dpjax._errors import require
+
+    require(0 < delta < 1, "--delta", delta, "give a number strictly between 0 and 1")
+    require(draws >= 2, "--draws", draws, "give a whole number, 2 or more")
+    require(trajectory is None or trajectory >= 1, "--trajectory", trajectory, "give a whole number of steps, 1 or more")
+    require(0 < rho < math.inf, "--rho", rho, "give a positive, finite number (nats)")
 
 
 def _data(data: str, settings: list[str], trajectory: int | None) -> tuple[Dataset, int | None]:
@@ -133,11 +143,13 @@ def _counts(dataset: Dataset, epsilons: list[float], delta: float, draws: int, s
 
 
 def _trajectory(dataset: Dataset, epsilons: list[float], rho: float, steps: int, seed: int) -> tuple[list[MeasuredTrajectory], str]:
+    from dpjax._errors import require
     from dpjax.baselines import compare_trajectory
     from dpjax.chains import MarkovChain
     from dpjax.sweep.workloads.trajectory_source import Source, sensitive_trajectory
 
     if dataset.counts is not None:
+        require(dataset.counts.ndim == 2, "--trajectory", steps, f"{dataset.name} has no transitions: leave it out")
         chain = MarkovChain.from_counts(dataset.counts, labels=dataset.labels)
     else:
         chain = MarkovChain.from_matrix(dataset.matrix, labels=dataset.labels)

@@ -1,7 +1,7 @@
 """Exit codes, and one plain sentence for what a user can mend.
 
     0    done
-    1    some work failed and was recorded, or the disk or the memory was at its end; what is stored is kept
+    1    some work failed and was recorded, or the disk, the memory or a pipe was at its end; what is stored is kept
     2    the input or the call is wrong; nothing was written
     70   a fault in dpjax or in a workload: a traceback follows
     130  stopped by Ctrl-C; what is stored is kept
