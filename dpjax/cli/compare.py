@@ -62,7 +62,7 @@ def compare(
         dataset, kept = _connected(dataset)
         results = _counts(dataset, epsilons, delta, draws, support, seed)
         verdicts = count_verdicts(results)
-        said = kept + _CAPTIONS["counts"].format(draws=draws, support=support, delta=delta)
+        said = kept + _CAPTIONS["counts"].format(draws=draws, support=support, delta=delta) + _infinite(results)
     else:
         results, path = _trajectory(dataset, epsilons, rho, steps, seed)
         verdicts, said = trajectory_verdicts(results), f"{path} {_CAPTIONS['trajectory']}"
@@ -83,6 +83,12 @@ def _epsilons(text: str) -> list[float]:
     require(all(0 < value < math.inf for value in values), "--epsilon", text, "give positive, finite numbers")
     require(len(set(values)) == len(values), "--epsilon", text, "give every epsilon once")
     return sorted(values)
+
+
+def _infinite(results: Sequence[Measured]) -> str:
+    """Which mechanisms have no point in the panel of KL."""
+    names = dict.fromkeys(one.mechanism for one in results if one.kl == math.inf)
+    return f" No point is drawn where KL is infinite, a cell being set to 0: {', '.join(names)}." if names else ""
 
 
 def _check_numbers(delta: float, draws: int, trajectory: int | None, rho: float) -> None:

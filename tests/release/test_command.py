@@ -162,7 +162,7 @@ def test_a_release_whose_name_cannot_be_printed_is_there_and_not_to_be_repeated(
     import os
     import subprocess
 
-    command = f"""
+    command = """
 import sys; from dpjax.cli import main
 sys.exit(main(["privatize-model", "trips.csv", "--labels", "labels.csv", "--epsilon", "2", "--delta", "0.01", "--row-records", "50",
     "-o", "out", "--ledger", "l.json", "--data-set", "x", "--budget-epsilon", "5", "--budget-delta", "0.1"]))"""
