@@ -81,7 +81,7 @@ def calibrated_variance(epsilon: float, delta: float, adjacency: str = "replace"
     return exact
 
 
-def _tail_table(variance: float, dtype: np.dtype) -> np.ndarray:
+def tail_table(variance: float, dtype: np.dtype) -> np.ndarray:
     """P(|Z| >= k) for k = 1, 2, ..., until it underflows in `dtype`, padded with zeros to a power of two."""
     smallest = float(np.finfo(dtype).tiny)
     reach = math.ceil(math.sqrt(-2 * variance * math.log(smallest))) + 2
@@ -147,5 +147,5 @@ class DiscreteGaussianMechanism:
         """Private shares of each row of counts, (*batch, n); categories outside the public `support` stay 0. A simulation."""
         values = checked_counts(counts)
         mask = None if support is None else jnp.asarray(support, bool)
-        tail = jnp.asarray(_tail_table(float(self.variance), np.dtype(values.dtype)))
+        tail = jnp.asarray(tail_table(float(self.variance), np.dtype(values.dtype)))
         return POST_PROCESSING[self.postprocess](values + gaussian_noise(key, values, tail), mask)

@@ -19,7 +19,15 @@ from dpjax._errors import invalid, require
 
 def following_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
     """`function(P, *rest)` of a JAX array, made to take NumPy too; concrete input is checked first."""
+    return _following(function, require_stochastic)
 
+
+def checking_itself(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for a `function` that checks concrete input itself (`faults`, `refuse`), while its result is on its way."""
+    return _following(function, lambda P: None)
+
+
+def _following(function: Callable[..., Any], check: Callable[[jax.Array], None]) -> Callable[..., Any]:
     @functools.wraps(function)
     def wrapped(P: Any, *rest: Any, **options: Any) -> Any:
         if isinstance(P, jax.core.Tracer):
@@ -30,7 +38,7 @@ def following_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
         require_square(array)
         with jax.enable_x64(array.dtype == np.float64):
             array = jnp.asarray(array)
-            require_stochastic(array)
+            check(array)
             result = function(array, *rest, **options)
             return np.asarray(result) if on_host else result
 
@@ -57,8 +65,12 @@ def row_sum_tolerance(dtype: Any) -> float:
 
 def require_stochastic(P: jax.Array) -> None:
     """Raise ValueError naming the first entry or row that makes a concrete `P` no transition matrix."""
-    least, gap = (np.asarray(x) for x in _faults(P))
-    if P.size == 0 or (least >= 0 and gap <= row_sum_tolerance(P.dtype)):
+    refuse(P, *faults(P))
+
+
+def refuse(P: jax.Array, least: jax.Array, gap: jax.Array) -> None:
+    """The error for the `faults` of `P`, if they are any."""
+    if P.size == 0 or (float(least) >= 0 and float(gap) <= row_sum_tolerance(P.dtype)):
         return
     host = np.asarray(P)
     wrong = ~(host >= 0) | ~np.isfinite(host)
@@ -71,7 +83,8 @@ def require_stochastic(P: jax.Array) -> None:
 
 
 @jax.jit
-def _faults(P: jax.Array) -> tuple[jax.Array, jax.Array]:
+def faults(P: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The smallest entry, and how far a row's sum lies from 1 at most; NaN where an entry is."""
     ones = jnp.ones((P.shape[-1],), P.dtype)
     sums = jnp.matmul(P, ones, precision=jax.lax.Precision.HIGHEST)
     return P.min(initial=jnp.inf), jnp.abs(sums - 1).max(initial=0)

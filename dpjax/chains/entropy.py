@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy import sparse
 
-from dpjax.chains._arrays import following_dtype
+from dpjax.chains._arrays import checking_itself, following_dtype
 from dpjax.chains.stationary import finite_stationary
 
 
@@ -22,7 +22,7 @@ def row_entropies(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n"]:
     return _row_entropies(P)
 
 
-@following_dtype
+@checking_itself
 def entropy_rate(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch"]:
     """The entropy rate in nats, (*batch, n, n) -> (*batch,), in the type of the input; errors of `stationary_distribution`.
 

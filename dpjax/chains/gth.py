@@ -15,6 +15,8 @@ eliminated) and adds multiples of it to the others, all terms >= 0. Sums, produc
 errors, so each entry of pi is right relative to itself however nearly decomposable the chain, where a linear solve may lose every
 digit (O'Cinneide 1993 has the bounds for the unblocked form). Only off-diagonal entries are read.
 
+Few states, up to 8, are eliminated one at a time instead, entry by entry (`dpjax.chains.unrolled`): the same sums and products.
+
 When it holds. Every state must be able to reach state 0; then all s_k > 0 and pi is the unique stationary law (zero on transient
 states). Otherwise some s_k = 0 and the whole of that matrix's pi is NaN, the mark that `dpjax.chains.stationary_distribution` looks
 for. It is NaN too where a mean number of visits before state 0 passes the range of the type (3e38 in float32).
@@ -30,10 +32,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from dpjax.chains.unrolled import MOST_STATES, eliminate_unrolled
+
 _PANEL = 17  # states eliminated together, where the matrix is small
 _PANELS = 8  # panels at most, which bounds the size of the compiled program
 _TILE_ENTRIES = 2**18  # matrix entries that one pass holds, so that it works in cache
 _TILE = 128  # matrices at most in a pass
+_LANES = 2**16  # the same where few states are unrolled: all at once is fastest, and this bounds the memory
 
 
 @jax.jit
@@ -73,13 +78,15 @@ def _derivative(
 def _tiled(P: Float[Array, "b n n"]) -> Float[Array, "b n"]:
     """A pass over tiles of matrices; the last one overlaps its neighbour rather than being padded, which would copy everything."""
     b, n, _ = P.shape
-    tile = max(1, min(_TILE, _TILE_ENTRIES // n**2))
+    few = n <= MOST_STATES
+    eliminate = eliminate_unrolled if few else _eliminate_in_panels
+    tile = -(-b // max(1, -(-b // _LANES))) if few else max(1, min(_TILE, _TILE_ENTRIES // n**2))
     if b <= tile:
-        return _eliminate_in_panels(P)
+        return eliminate(P)
 
     def one_tile(i: Array, pi: Array) -> Array:
         start = jnp.minimum(i * tile, b - tile)
-        part = _eliminate_in_panels(jax.lax.dynamic_slice_in_dim(P, start, tile))
+        part = eliminate(jax.lax.dynamic_slice_in_dim(P, start, tile))
         return jax.lax.dynamic_update_slice_in_dim(pi, part, start, 0)
 
     return jax.lax.fori_loop(0, -(-b // tile), one_tile, jnp.zeros((b, n), P.dtype))
@@ -116,17 +123,21 @@ def _inverse(A: Float[Array, "b w w"], leaving: Float[Array, "b w"]) -> Float[Ar
     w = A.shape[-1]
     row, column = jnp.arange(w, dtype=jnp.int32)[:, None], jnp.arange(w + 1, dtype=jnp.int32)[:, None]
 
-    def pivot(i: Array, W: Array) -> Array:
-        k = w - 1 - i
+    def row_and_column(W: Array, k: Array) -> tuple[Array, Array]:
         this = jax.lax.dynamic_index_in_dim(W, k, 0, keepdims=False)
         out = jnp.where((column < k) | (column == w), this, 0).sum(0, keepdims=True)
         this = jnp.where(column == k, jnp.ones_like(this), this) / out
-        into = jnp.where(row == k, jnp.ones_like(W[:, 0]), jax.lax.dynamic_index_in_dim(W, k, 1, keepdims=False))
-        kept = (row != k)[:, None] & (column != k)[None]
-        return jnp.where(kept, W, 0) + into[:, None] * this[None]
+        return this, jnp.where(row == k, jnp.ones_like(W[:, 0]), jax.lax.dynamic_index_in_dim(W, k, 1, keepdims=False))
+
+    def pivot(i: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        W, this, into = carry
+        kept = (row != w - 1 - i)[:, None] & (column != w - 1 - i)[None]
+        W = jnp.where(kept, W, 0) + into[:, None] * this[None]
+        return W, *row_and_column(W, w - 2 - i)
 
     W = jnp.concatenate([A.transpose(1, 2, 0), leaving.T[:, None]], axis=1)
-    return jax.lax.fori_loop(0, w, pivot, W)[:, :w].transpose(2, 0, 1)
+    start = (W, *row_and_column(W, jnp.int32(w - 1)))  # with its row and column beside it, W is updated in place, without a copy
+    return jax.lax.fori_loop(0, w, pivot, start)[0][:, :w].transpose(2, 0, 1)
 
 
 def _product(A: Float[Array, "b i j"], B: Float[Array, "b j k"]) -> Float[Array, "b i k"]:

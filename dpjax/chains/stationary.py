@@ -17,11 +17,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 from scipy import sparse
 
 from dpjax._errors import invalid, require
-from dpjax.chains._arrays import following_dtype
+from dpjax.chains._arrays import checking_itself, faults, refuse
 from dpjax.chains.gth import gth
 from dpjax.chains.structure import closed_classes, describe, is_sparse, restrict
 
@@ -29,7 +29,7 @@ _DENSE_STATES = 2048  # up to here a sparse chain is made dense for GTH
 _RESIDUAL = 1e-12
 
 
-@following_dtype
+@checking_itself
 def stationary_distribution(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n"]:
     """The stationary distribution of each matrix.
 
@@ -48,18 +48,24 @@ def stationary_distribution(P: Float[Array, "*batch n n"]) -> Float[Array, "*bat
 
 
 def finite_stationary(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n"]:
-    """`gth`, its NaN looked into: matrices with one closed class mended, others a ValueError; a trace gets `gth` as it is."""
-    pi = gth(P)
-    if isinstance(pi, jax.core.Tracer):
-        return pi
-    failed = np.isnan(np.asarray(pi[..., 0]))
-    if not failed.any():
+    """`gth`, checked, its NaN looked into: matrices with one closed class mended, others a ValueError; a trace gets `gth` as it is."""
+    if isinstance(P, jax.core.Tracer):
+        return gth(P)
+    found, pi = faults(P), gth(P)  # both on their way before either is waited for
+    failed = _any_failed(pi)
+    refuse(P, *found)
+    if not failed:
         return pi
     host = np.array(pi)
-    for at in np.argwhere(failed):
+    for at in np.argwhere(np.isnan(host[..., 0])):
         where = tuple(int(i) for i in at)
         host[where] = _of_one_closed_class(np.asarray(P[where]), f"matrix {list(where)}" if where else "the chain")
     return jnp.asarray(host)
+
+
+@jax.jit
+def _any_failed(pi: Float[Array, "*batch n"]) -> Bool[Array, ""]:
+    return jnp.isnan(pi[..., 0]).any()
 
 
 def _of_one_closed_class(P: Float[np.ndarray, "n n"], name: str) -> Float[np.ndarray, " n"]:

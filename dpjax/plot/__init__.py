@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 from typing import TYPE_CHECKING
 
-from dpjax.plot import attraction, comparison, histograms, maps, matrix, rows, style, trajectory, trajectory_samples, vector
+from dpjax.plot import attraction, comparison, counts, histograms, maps, matrix, rows, style, trajectory, trajectory_samples, vector
 from dpjax.plot.maps import read_outlines
 from dpjax.plot.rows import describe as describe_rows
 from dpjax.plot.rows import has_rows
@@ -34,6 +34,11 @@ def draw(results: xr.Dataset, directory: str | pathlib.Path, outlines: maps.Outl
             drawn.append((f"{name}-stationary-error", matrix.error_figure(results)))
             if outlines is not None:
                 drawn.append((f"{name}-map", matrix.map_figure(results, outlines)))
+    if results.attrs["workload"] == "count-matrix" and counts.measures(results):
+        drawn.append((f"{name}-errors", counts.figure(results)))
+        if outlines is not None:
+            maps_of = counts.by_mechanism(results).items()
+            drawn += [(f"{name}-map-{word}", matrix.map_figure(part, outlines, mechanism=word)) for word, part in maps_of]
     if results.attrs["workload"] == "trajectory" and {"exceeds_mean", "entropy_mean"} <= set(results):
         drawn += [(f"{name}-{ending}", figure) for ending, figure in trajectory.figures(results).items()]
         if "private_path" in results:

@@ -74,7 +74,7 @@ def _setting(results: xr.Dataset) -> str:
     return words + (f" Vacuous here (1 or more), so not drawn: {'; '.join(vacuous)}." if vacuous else "")
 
 
-def map_figure(results: xr.Dataset, outlines: maps.Outlines, *, panels: int = 3) -> Figure:
+def map_figure(results: xr.Dataset, outlines: maps.Outlines, *, panels: int = 3, mechanism: str = "") -> Figure:
     """Figure 2: the true stationary distribution on the map, that of one private matrix for several epsilon, and how far it is off."""
     axis = _axis(results)
     chosen = np.unique(np.linspace(0, results.sizes[axis] - 1, panels).round().astype(int))[::-1]
@@ -96,10 +96,11 @@ def map_figure(results: xr.Dataset, outlines: maps.Outlines, *, panels: int = 3)
             changed = maps.value_map(places[1, column], outlines, off[column - 1], change, "PuOr")
         drawn.colorbar(filled, ax=places[0], shrink=0.8, label="stationary probability (square-root scale)")
         drawn.colorbar(changed, ax=places[1], shrink=0.8, extend="both", label="private against true (%)")
+        said = f"Mechanism {mechanism}. " if mechanism else ""
         accountant = "exact accounting" if axis == "epsilon" else "A-Theorem 1"
         style.caption(
             drawn,
-            f"One private draw for each epsilon (joint over rows, {accountant}). {style.data_of(results)} {truth.size} states.",
+            f"{said}One private draw for each epsilon (joint over rows, {accountant}). {style.data_of(results)} {truth.size} states.",
         )
     return drawn
 

@@ -10,6 +10,10 @@ That error grows with k, and falls like exp(-4 K^2/k): K = ceil(3.15 sqrt(m)) le
 p = -expm1(-c g): right to a few units in the last place even where p = 1 and x -> 1, and never 0, so that the product without r
 is the whole product divided by r's own factor. A product that underflows weighs less than 1e-33 beside an integral of at least
 1/m. The rounding of m factors remains: about m units in the last place.
+
+*Speed.* Division is the dearest operation, so GROUP = 4 nodes share one: with products P_k and factors f_k of a candidate,
+P_1/f_1 + P_2/f_2 = (P_1 f_2 + P_2 f_1)/(f_1 f_2), twice over. All numbers are positive, so that this adds a few units in the last
+place; a product of four factors is at least 1e-12 for every m up to 900.
 """
 
 from __future__ import annotations
@@ -17,10 +21,13 @@ from __future__ import annotations
 import math
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
 from dpjax.selection._gauss_legendre import gauss_legendre
+
+GROUP = 4  # nodes a step, a power of two
 
 
 def node_count(m: int) -> int:
@@ -34,10 +41,25 @@ def leave_one_out_integral(miss: Float[Array, "*batch m"]) -> Float[Array, "*bat
     Between 1/m and 1. Memory: a few arrays of the input's size, whatever the number of nodes.
     """
 
-    def add_node(total: Float[Array, "*batch m"], node: tuple[Array, ...]) -> tuple[Float[Array, "*batch m"], None]:
-        x, y, weight = node
-        factor = y + x * miss
-        return total + weight * jnp.prod(factor, axis=-1, keepdims=True) / factor, None
+    def add_nodes(total: Float[Array, "*batch m"], nodes: tuple[Array, ...]) -> tuple[Float[Array, "*batch m"], None]:
+        factors = [y + x * miss for x, y in zip(nodes[0], nodes[1], strict=True)]
+        products = [weight * jnp.prod(f, axis=-1, keepdims=True) for weight, f in zip(nodes[2], factors, strict=True)]
+        return total + sum_of_ratios(list(zip(products, factors, strict=True))), None
 
-    table = tuple(jnp.asarray(column, miss.dtype) for column in gauss_legendre(node_count(miss.shape[-1])))
-    return lax.scan(add_node, jnp.zeros_like(miss), table)[0]
+    table = tuple(jnp.asarray(column, miss.dtype) for column in grouped_nodes(miss.shape[-1]))
+    return lax.scan(add_nodes, jnp.zeros_like(miss), table)[0]
+
+
+def grouped_nodes(m: int) -> list[Float[np.ndarray, "groups 4"]]:
+    """x, 1 - x and the weights in groups; the last one is filled up with nodes of weight 0."""
+    spare = -node_count(m) % GROUP
+    columns = zip(gauss_legendre(node_count(m)), (0.0, 1.0, 0.0), strict=True)
+    return [np.pad(column, (0, spare), constant_values=filler).reshape(-1, GROUP) for column, filler in columns]
+
+
+def sum_of_ratios(ratios: list[tuple[Array, Array]]) -> Array:
+    """The sum of a/b by one division: a/b + c/d = (a d + c b) / (b d), in pairs; all numbers positive."""
+    while len(ratios) > 1:
+        pairs = zip(ratios[::2], ratios[1::2], strict=True)
+        ratios = [(a * d + c * b, b * d) for (a, b), (c, d) in pairs]
+    return ratios[0][0] / ratios[0][1]

@@ -10,12 +10,13 @@ then the largest number below 1, so that 0 < u < 1 always and a coin of bias 1 (
 
 Residual: an event of probability below 2^-65 = 2.7e-20 is never seen.
 
-One threefry hash gives both words, as the data of a split key: `jax.random.bits` would fold them into one, or need 64-bit types
-where the caller compiles.
+One threefry hash gives both words: those of the split key of that number, `jax.random.split(key, shape)`. (`jax.random.bits` would
+fold them into one, or need 64-bit types where the caller compiles.)
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax
@@ -23,11 +24,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, UInt
 
+from dpjax._errors import require
+from dpjax._threefry import threefry2x32, words_of
+
 
 def open_uniform(key: Key[Array, ""], shape: tuple[int, ...], dtype: Any) -> Float[Array, "*shape"]:
     """Uniform numbers in (0, 1) from 64 bits each, of `shape` and `dtype`; `key` is a threefry key."""
-    words = jax.random.key_data(jax.random.split(key, shape))
-    high, low = words[..., 0].astype(dtype), words[..., 1].astype(dtype)
+    require(math.prod(shape) <= 2**32, "shape", shape, "ask for at most 2^32 numbers from one key")
+    number = jnp.arange(math.prod(shape), dtype=jnp.uint32).reshape(shape)
+    high, low = (word.astype(dtype) for word in threefry2x32(words_of(key), jnp.zeros_like(number), number))
     u = high * np.asarray(2.0**-32, dtype) + (low + np.asarray(0.5, dtype)) * np.asarray(2.0**-64, dtype)
     return jnp.minimum(u, np.asarray(1 - np.finfo(dtype).epsneg, dtype))
 

@@ -4,10 +4,8 @@ A lane is one draw: sample i, component j. Its h-th block of 64 bits is
 
     threefry2x32(key, (i, h << 24 | j)),     0 <= i < 2^32,  0 <= j < 2^24,  0 <= h < 256,
 
-the 20-round Threefry of Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011), which is also
-JAX's generator; the key's two words are those of the typed JAX key. So a lane's bits depend on (key, i, j, h) and on nothing else:
-not on how many draws were asked for, not on the order of the work. Written as arithmetic, not called from `jax.random`, because it
-then fuses with what consumes the bits into one vectorised loop.
+the hash of `dpjax._threefry`; the key's two words are those of the typed JAX key. So a lane's bits depend on (key, i, j, h) and on
+nothing else: not on how many draws were asked for, not on the order of the work.
 
 A real made of one or two 32-bit words is (words + 1/2) / 2^32 or / 2^64: never 0, and with the full relative precision of its type
 near 0, so that logarithms and normal quantiles have tails of 2^-32 or 2^-64 in float32 as in float64.
@@ -20,24 +18,9 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, UInt32
 
+from dpjax._threefry import threefry2x32
+
 WORD_BITS = 24  # of the second counter word, for the component; the block number has the other 8
-_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-
-
-def threefry2x32(
-    key_words: UInt32[Array, 2], first: UInt32[Array, "*lanes"], second: UInt32[Array, "*lanes"]
-) -> tuple[UInt32[Array, "*lanes"], UInt32[Array, "*lanes"]]:
-    """The two output words of Threefry-2x32-20 for each counter (first, second)."""
-    k0, k1 = key_words[0], key_words[1]
-    schedule = (k0, k1, k0 ^ k1 ^ jnp.uint32(0x1BD11BDA))
-    x0, x1 = first + k0, second + k1
-    for group in range(5):
-        for rotation in _ROTATIONS[group % 2]:
-            x0 = x0 + x1
-            x1 = x0 ^ ((x1 << jnp.uint32(rotation)) | (x1 >> jnp.uint32(32 - rotation)))
-        x0 = x0 + schedule[(group + 1) % 3]
-        x1 = x1 + schedule[(group + 2) % 3] + jnp.uint32(group + 1)
-    return x0, x1
 
 
 def lane_words(

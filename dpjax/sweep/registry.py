@@ -15,6 +15,7 @@ from dpjax.sweep.workload import Workload
 WORKLOADS: dict[str, str] = {
     "dirichlet-vector": "dpjax.sweep.workloads.vector:build",
     "dirichlet-matrix": "dpjax.sweep.workloads.matrix:build",
+    "count-matrix": "dpjax.sweep.workloads.count:build",
     "trajectory": "dpjax.sweep.workloads.trajectory:build",
 }
 

@@ -10,7 +10,8 @@ computed apart from the other lanes: the same lane gives the same trajectory in 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -19,16 +20,14 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from dpjax._errors import require, require_whole
-from dpjax.trajectory.kernel import Kernel, invert_packed
+from dpjax.trajectory.kernel import Kernel, invert_packed, slot_law
 from dpjax.trajectory.neighbours import Blocks
 from dpjax.trajectory.online import TrajectoryState, begin
 from dpjax.trajectory.uniforms import PER_BLOCK, uniforms_between
 
 TABLE_BYTES = 2**28  # tables held at once: 256 MiB, that is 400 distinct sensitive states of a web graph of 58,000 edges
-LANES = 2048  # lanes a call
+LANES = 2**14  # lanes a call, at most
 STEPS = 1024  # transitions a call, a multiple of PER_BLOCK
-
-
 LARGEST_RESULT = 2**34  # bytes of the trajectories of one call, int32; they are held twice while they are joined
 
 
@@ -39,13 +38,20 @@ def require_lanes(n: Any, first: Any, n_states: int) -> None:
     size = 4 * int(n) * n_states
     mend = f"{size:.3g} bytes of {n_states} states a trajectory are drawn at once: take {LARGEST_RESULT // (4 * n_states)} or fewer a call,"
     require(size <= LARGEST_RESULT, "n", n, f"{mend} the next ones from first=n on")
-    require(first + n <= 2**31 - LANES, "first", first, "lanes are numbered up to 2^31 - 2049")
+    require(first + n <= 2**31 - LANES, "first", first, "lanes are numbered up to 2^31 - 16385")
 
 
 class Segment(NamedTuple):
     """Consecutive transitions: transition k enters the sensitive state `targets[position[k]]`; the targets are distinct."""
 
     targets: Int[np.ndarray, " targets"]
+    position: Int[np.ndarray, " steps"]
+
+
+class Stretch(NamedTuple):
+    """Consecutive transitions ready to be drawn: transition k from the cumulative laws `tables[position[k]]`."""
+
+    tables: Float[Array, "targets slots"]
     position: Int[np.ndarray, " steps"]
 
 
@@ -62,6 +68,18 @@ def rounded_up(n: int) -> int:
     return 2 ** (n - 1).bit_length() if n < 8 else -(-n // 8) * 8
 
 
+def lanes_a_call(n: int) -> int:
+    """How many lanes each call takes so that n lanes need as few calls as can be; rounded up to one of four sizes an octave."""
+    fair = -(-n // -(-n // LANES))
+    step = max(1, 2 ** ((fair - 1).bit_length() - 3))
+    return -(-fair // step) * step
+
+
+def padded(rows: Float[np.ndarray, "targets n"]) -> Float[np.ndarray, "more n"]:
+    """The last row repeated to a rounded number of rows."""
+    return np.concatenate([rows, np.repeat(rows[-1:], rounded_up(len(rows)) - len(rows), axis=0)])
+
+
 def stacked(tables: list[Float[Array, " width"]]) -> Float[Array, "targets width"]:
     """Tables one above the other, the last repeated to a rounded number."""
     return jnp.stack(tables + tables[-1:] * (rounded_up(len(tables)) - len(tables)))
@@ -73,7 +91,9 @@ def cumulative_on_host(law: Float[np.ndarray, "*batch width"]) -> Float[np.ndarr
     return total / total[..., -1:]
 
 
-def cumulative_tables(laws: list[Float[Array, " slots"]], blocks: Blocks) -> Float[Array, "targets slots"]:
+def cumulative_tables(
+    laws: list[Float[Array, " slots"]] | Float[np.ndarray, "targets slots"], blocks: Blocks
+) -> Float[Array, "more slots"]:
     """The cumulative law of every row of packed neighbours, a rounded number of tables.
 
     Summed on the host, one by one, and so never decreasing; laid out so that a device that is the host reads it in place.
@@ -86,8 +106,14 @@ def cumulative_tables(laws: list[Float[Array, " slots"]], blocks: Blocks) -> Flo
     for law, table in zip(laws, tables, strict=False):  # spare tables stay zero and are never read
         for start, rows, width in blocks:
             part = slice(start, start + rows * width)
-            table[part] = cumulative_on_host(np.asarray(law)[part].reshape(rows, width)).reshape(-1)
+            sums = np.cumsum(np.asarray(law)[part].reshape(rows, width), axis=1, out=table[part].reshape(rows, width))
+            sums /= sums[:, -1:].copy()
     return jax.device_put(tables, may_alias=True)
+
+
+def law_tables(kernel: Kernel, costs: Float[Array, "targets n"]) -> Float[Array, "targets slots"]:
+    """The law of every row for each target in one call; one target after another, so that no table depends on the others asked for."""
+    return jax.lax.map(functools.partial(slot_law, kernel), costs)
 
 
 def begin_lanes(
@@ -108,15 +134,46 @@ def walk_lanes(
 ) -> tuple[Int[Array, " lanes"], Int[Array, "steps lanes"]]:
     """The transitions of one segment for a block of lanes; the segment begins after 16 first_block transitions."""
     n_steps, n_slots = len(position), tables.shape[1]
-    blocks = (n_steps + PER_BLOCK) // PER_BLOCK  # times 1 .. n_steps of the segment
-    uniforms = jax.vmap(uniforms_between, (0, None, None), 1)(keys, first_block, blocks)[1 : n_steps + 1]
+    n_blocks = n_steps // PER_BLOCK + 1  # times 0 .. n_steps of the segment
+    spare = n_blocks * PER_BLOCK - n_steps - 1
+    first, at = first_block + jnp.arange(n_blocks, dtype=first_block.dtype), jnp.pad(position * n_slots, (1, spare))
     flat = tables.reshape(-1)
 
-    def body(
-        private: Int[Array, " lanes"], x: tuple[Int[Array, ""], Float[Array, " lanes"]]
-    ) -> tuple[Int[Array, " lanes"], Int[Array, " lanes"]]:
-        at, uniform = x
-        private = jax.vmap(invert_packed, (None, None, None, 0, 0))(kernel.neighbours, flat, at * n_slots, private, uniform)
+    def block(private: Int[Array, " lanes"], x: tuple[Int[Array, ""], Array, Array]) -> tuple[Int[Array, " lanes"], Array]:
+        number, offsets, moves = x
+        return jax.lax.scan(one, private, (offsets, moves, uniforms_between(keys, number, 1)))
+
+    def one(private: Int[Array, " lanes"], x: tuple[Array, Array, Array]) -> tuple[Int[Array, " lanes"], Int[Array, " lanes"]]:
+        offset, moves, uniform = x
+        entered = jax.vmap(invert_packed, (None, None, None, 0, 0))(kernel.neighbours, flat, offset, private, uniform)
+        private = jnp.where(moves, entered, private)
         return private, private
 
-    return jax.lax.scan(body, private, (position, uniforms))
+    moves = jnp.pad(jnp.ones(n_steps, bool), (1, spare))
+    steps = first, at.reshape(-1, PER_BLOCK), moves.reshape(-1, PER_BLOCK)
+    private, path = jax.lax.scan(block, private, steps)
+    return private, path.reshape(-1, len(private))[1 : n_steps + 1]
+
+
+def joined(parts: list[Int[Array, "_ lanes"]], keep: int) -> Int[Array, "kept steps"]:
+    """The trajectories of the first `keep` lanes, a row each; `parts` are their stretches."""
+    return jnp.concatenate([part[:, :keep] for part in parts]).T
+
+
+_walk = jax.jit(walk_lanes)
+_joined = jax.jit(joined, static_argnames="keep")
+
+
+def draw_paths(lanes: list[Any], n: int, kernel: Kernel, stretches: Iterable[Stretch]) -> Int[Array, "n steps"]:
+    """The first n trajectories; `lanes` holds the keys and first states of blocks of lanes of one width."""
+    ends = [state.private for _, state in lanes]
+    parts = [[end[None]] for end in ends]
+    block = 0
+    for tables, position in stretches:
+        for k, (keys, _) in enumerate(lanes):
+            ends[k], path = _walk(keys, kernel, ends[k], tables, position, np.int32(block))
+            parts[k].append(path)
+        block += len(position) // PER_BLOCK
+    width = len(ends[0])
+    paths = [_joined(part, min(width, n - width * k)) for k, part in enumerate(parts)]
+    return paths[0] if len(paths) == 1 else jnp.concatenate(paths)

@@ -5,7 +5,8 @@ hold. So the search starts from a scale that the theorem proves, grows it while 
 returns the last scale that was verified, or the proved one where none was. (If the loss is increasing in c, which holds on every
 chain tried and is not proved, it is the largest.)
 
-Computed losses carry round-off of about 1e-13; a scale is accepted only where the loss times (1 + 1e-12) meets the target.
+Computed losses carry round-off of about 1e-13; a scale is accepted only where the loss times (1 + 1e-12) meets the target, and the proved
+scale of a target is taken that much smaller.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def match_substitution(
         "all states at distance zero",
         "no output tells its states apart at any epsilon; there is nothing to match",
     )
-    proved, apart = target / largest, 1.0 - np.eye(m.graph.n_states)
+    proved, apart = target / (largest * MARGIN), 1.0 - np.eye(m.graph.n_states)
     return dataclasses.replace(m, epsilon=largest_verified_scale(loss, target, proved, tolerance))
 
 

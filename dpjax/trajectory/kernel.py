@@ -112,7 +112,7 @@ def running_sums(law: Float[Array, "*batch width"]) -> Float[Array, "*batch widt
     """
     width = law.shape[-1]
     if width == 8 or width % 8:
-        return jnp.stack(list(itertools.accumulate(law[..., k] for k in range(width))), axis=-1)
+        return jnp.moveaxis(jnp.stack(list(itertools.accumulate(jnp.moveaxis(law, -1, 0)))), 0, -1)
     inside = running_sums(law.reshape(*law.shape[:-1], width // 8, 8))
     after = running_sums(inside[..., -1])
     before = jnp.concatenate([jnp.zeros_like(after[..., :1]), after[..., :-1]], axis=-1)

@@ -22,14 +22,13 @@ from dpjax.trajectory.graph import OnChain
 from dpjax.trajectory.inputs import Start, Trajectory, initial_law, state_index, trajectory_indices
 from dpjax.trajectory.kernel import Kernel, slot_law
 from dpjax.trajectory.online import TrajectoryState
-from dpjax.trajectory.uniforms import PER_BLOCK
 
 _begin = jax.jit(online.begin)
 _step = jax.jit(online.step)
 _scan = jax.jit(online.scan_steps)
 _law_table = jax.jit(slot_law)
 _begin_lanes = jax.jit(batch.begin_lanes)
-_walk = jax.jit(batch.walk_lanes)
+_law_tables = jax.jit(batch.law_tables)
 
 
 class OnlineMechanism(OnChain):
@@ -96,8 +95,7 @@ class OnlineMechanism(OnChain):
         parts = [private[None]]
         with jax.enable_x64(True):
             for distinct, position in batch.segments(targets, self.graph.n_states):
-                costs = batch.stacked([self.cost_row(int(s)) for s in distinct])
-                state, path = _scan(key, self.kernel, state, costs, position)
+                state, path = _scan(key, self.kernel, state, self.cost_rows(distinct), position)
                 parts.append(path)
             return jnp.concatenate(parts)
 
@@ -112,20 +110,15 @@ class OnlineMechanism(OnChain):
         targets = trajectory_indices(self.graph, trajectory, check)[1:]
         batch.require_lanes(n, first, len(targets) + 1)
         cumulative = batch.cumulative_on_host(initial_law(self.graph, start))
-        width = min(batch.LANES, 2 ** (n - 1).bit_length())
+        width = batch.lanes_a_call(n)
         with jax.enable_x64(True):
-            lanes = [_begin_lanes(key, np.arange(i, i + width, dtype=np.int32), cumulative) for i in range(first, first + n, width)]
-            ends = [state.private for _, state in lanes]
-            paths = [[end[None]] for end in ends]
-            block = 0
-            for distinct, position in batch.segments(targets, self.graph.neighbours.n_slots):
-                laws = [self.law_table(int(s)) for s in distinct]
-                tables = batch.cumulative_tables(laws, self.graph.neighbours.blocks)
-                for k, (keys, _) in enumerate(lanes):
-                    ends[k], path = _walk(keys, self.kernel, ends[k], tables, position, np.int32(block))
-                    paths[k].append(path)
-                block += len(position) // PER_BLOCK
-            return jnp.concatenate([jnp.concatenate(path).T for path in paths])[:n]
+            starts = range(first, first + n, width)
+            lanes = [_begin_lanes(key, np.arange(i, i + width, dtype=np.int32), cumulative) for i in starts]
+            return batch.draw_paths(lanes, n, self.kernel, self._stretches(targets))
+
+    def _stretches(self, targets: Int[np.ndarray, " steps"]) -> Iterator[batch.Stretch]:
+        for distinct, position in batch.segments(targets, self.graph.neighbours.n_slots):
+            yield batch.Stretch(batch.cumulative_tables(self.law_tables(distinct), self.graph.neighbours.blocks), position)
 
     def forward(self, states: Int[np.ndarray, " steps"], start: Start) -> Forward:
         """The private trajectory's law given s_0..s_n: the kernels of one stretch are kept, more are made again at each pass."""
@@ -144,12 +137,19 @@ class OnlineMechanism(OnChain):
     def arriving_laws(self, targets: Int[np.ndarray, " targets"]) -> list[Float[np.ndarray, " edges"]]:
         """pi(. | s, i) of every edge for each target s, on the host, in the order of the states that the edges arrive at."""
         with jax.enable_x64(True):
-            tables = [self.law_table(int(s)) for s in targets]  # all are under way before the first is waited for
-        return [np.asarray(table)[self.graph.arrivals.slots] for table in tables]
+            return [table[self.graph.arrivals.slots] for table in self.law_tables(targets)]
+
+    def law_tables(self, targets: Int[np.ndarray, " targets"]) -> Float[np.ndarray, "targets slots"]:
+        """`law_table` of each target, on the host, by one call; call it under float64."""
+        return np.asarray(_law_tables(self.kernel, self.cost_rows(targets)))[: len(targets)]
 
     def law_table(self, s: int) -> Float[Array, " slots"]:
         """pi(. | s, i) of every row i, in the slots of the packed neighbours; call it under float64."""
         return _law_table(self.kernel, self.cost_row(s))
+
+    def cost_rows(self, targets: Int[np.ndarray, " targets"]) -> Float[Array, "more n"]:
+        """cost(., s) of each target on the device, a rounded number of rows; call it under float64."""
+        return jnp.asarray(batch.padded(self.costs_to(targets)))
 
     def cost_row(self, s: int) -> Float[Array, " n"]:
         """cost(., s) on the device; call it under float64."""

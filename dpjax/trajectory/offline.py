@@ -40,7 +40,6 @@ from dpjax.trajectory.uniforms import PER_BLOCK
 
 _begin_lanes = jax.jit(batch.begin_lanes)
 _begin_alone = jax.jit(lambda key, cumulative: (key[None], jax.vmap(begin, (0, None))(key[None], cumulative)))
-_walk = jax.jit(batch.walk_lanes)
 _messages = jax.jit(backward_messages)
 _laws = jax.jit(step_laws)
 
@@ -77,7 +76,7 @@ class OfflineMechanism(WithinRadius):
         """
         states = trajectory_indices(self.graph, trajectory, check)
         with jax.enable_x64(True):
-            return self._draw(lambda law: [_begin_alone(key, law)], states, start)[0]
+            return self._draw(lambda law: [_begin_alone(key, law)], states, start, 1)[0]
 
     def sample(
         self, key: Key[Array, ""], trajectory: Trajectory, n: int, start: Start = None, first: int = 0, check: bool = True
@@ -85,10 +84,10 @@ class OfflineMechanism(WithinRadius):
         """`n` private trajectories, (n, n_transitions + 1) int32; row i is `privatize(fold_in(key, first + i), trajectory)`."""
         states = trajectory_indices(self.graph, trajectory, check)
         batch.require_lanes(n, first, len(states))
-        width = min(batch.LANES, 2 ** (n - 1).bit_length())
+        width = batch.lanes_a_call(n)
         lanes = [np.arange(i, i + width, dtype=np.int32) for i in range(first, first + n, width)]
         with jax.enable_x64(True):
-            return self._draw(lambda law: [_begin_lanes(key, part, law) for part in lanes], states, start)[:n]
+            return self._draw(lambda law: [_begin_lanes(key, part, law) for part in lanes], states, start, n)
 
     def messages(self, states: Int[np.ndarray, " steps"]) -> Float[np.ndarray, "steps n"]:
         """log b_t for t = 0..n, each less its largest entry."""
@@ -135,18 +134,14 @@ class OfflineMechanism(WithinRadius):
             return Kernel(self.graph.neighbours, jnp.float64(self.scale), jnp.float64(self.base_weight), "exponential")
 
     def _draw(
-        self, begin_with: Callable[[Float[np.ndarray, " n"]], list[Any]], states: Int[np.ndarray, " steps"], start: Start
-    ) -> Int[Array, "lanes steps"]:
+        self, begin_with: Callable[[Float[np.ndarray, " n"]], list[Any]], states: Int[np.ndarray, " steps"], start: Start, n: int
+    ) -> Int[Array, "n steps"]:
         """Backward messages, then forward draws; `begin_with` gives the keys and first states of blocks of lanes."""
         messages = self.messages(states)
         lanes = begin_with(batch.cumulative_on_host(self.first_law(messages, start)))
-        ends = [state.private for _, state in lanes]
-        paths = [[end[None]] for end in ends]
+        return batch.draw_paths(lanes, n, self._kernel, self._stretches(states, messages))
+
+    def _stretches(self, states: Int[np.ndarray, " steps"], messages: Float[np.ndarray, "steps n"]) -> Iterator[batch.Stretch]:
         for first, last in self.stretches(len(states) - 1):
-            laws = list(jnp.asarray(self.laws(states, messages, first, last)))
-            tables = batch.cumulative_tables(laws, self.graph.neighbours.blocks)
-            position, block = np.arange(last - first, dtype=np.int32), np.int32(first // PER_BLOCK)
-            for k, (keys, _) in enumerate(lanes):
-                ends[k], path = _walk(keys, self._kernel, ends[k], tables, position, block)
-                paths[k].append(path)
-        return jnp.concatenate([jnp.concatenate(path).T for path in paths])
+            tables = batch.cumulative_tables(self.laws(states, messages, first, last), self.graph.neighbours.blocks)
+            yield batch.Stretch(tables, np.arange(last - first, dtype=np.int32))

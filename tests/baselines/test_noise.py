@@ -10,7 +10,7 @@ import pytest
 import scipy.stats
 
 from dpjax.baselines import DiscreteGaussianMechanism, DiscreteLaplaceMechanism, calibrated_variance, gaussian_delta
-from dpjax.baselines.discrete_gaussian import _tail_table, gaussian_noise
+from dpjax.baselines.discrete_gaussian import gaussian_noise, tail_table
 from dpjax.baselines.discrete_laplace import laplace_noise
 
 FAILURE_RATE = 1e-6
@@ -92,7 +92,7 @@ def test_laplace_draws_have_their_law(scale):
 @pytest.mark.statistical
 @pytest.mark.parametrize("variance", [0.3, 4.0, 900.0])
 def test_gaussian_draws_have_their_law(variance):
-    tail = _tail_table(variance, np.dtype(np.float32))
+    tail = tail_table(variance, np.dtype(np.float32))
     draws = gaussian_noise(jax.random.key(1), np.zeros(200_000, np.float32), tail)
     reach = math.ceil(2 * math.sqrt(variance))
     assert fits(draws, DiscreteGaussianMechanism(variance=variance).pmf(reach)) > FAILURE_RATE

@@ -1,5 +1,7 @@
 """Stationary distributions: exact values, entrywise accuracy, random chains against NumPy, derivatives, reducible and bad input."""
 
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -136,6 +138,36 @@ def test_lanes_do_not_depend_on_the_size_of_the_batch():
     """Tiles have one size, and the last overlaps its neighbour: 1,000 matrices give what 129 of them give."""
     P = random_chains(1000, 8)
     np.testing.assert_array_equal(stationary_distribution(P)[:129], stationary_distribution(P[:129]))
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 8])
+def test_few_states_are_right_entry_by_entry(n):
+    """The unrolled elimination on nearly decomposable chains, couplings of 1e-9 and less, beside QuantEcon's GTH."""
+    rng = np.random.default_rng(n)
+    P = rng.dirichlet(np.ones(n), size=(40, n)) * 10.0 ** -rng.integers(0, 12, (40, n, n))
+    P[:, range(n), range(n)] = 0
+    P[:, range(n), range(n)] = 1 - P.sum(-1)
+    np.testing.assert_allclose(stationary_distribution(P), [gth_solve(p) for p in P], rtol=1e-13)
+
+
+def test_lanes_of_few_states_do_not_depend_on_the_size_of_the_batch_or_of_a_pass(monkeypatch):
+    P = random_chains(1000, 6)
+    pi = stationary_distribution(P)
+    for size in (1, 2, 7, 33, 513):
+        np.testing.assert_array_equal(stationary_distribution(P[:size]), pi[:size])
+    monkeypatch.setattr(sys.modules["dpjax.chains.gth"], "_LANES", 100)
+    np.testing.assert_array_equal(stationary_distribution(P[:777]), pi[:777])  # 8 passes, the last overlapping
+
+
+def test_a_law_of_few_states_past_the_range_of_float32_is_marked_whole():
+    P = np.zeros((8, 8), np.float32)
+    for i in range(7):
+        P[i, i + 1], P[i + 1, i] = 0.5, 1e-7  # state 0 is the rarest, by 1e-47
+    np.fill_diagonal(P, 1 - P.sum(1))
+    other = random_chains(1, 8)[0].astype(np.float32)
+    pi = np.asarray(gth(jnp.asarray(np.stack([P, other]))))
+    assert np.isnan(pi[0]).all()
+    np.testing.assert_allclose(pi[1], by_linear_solve(other.astype(float)), rtol=1e-5)
 
 
 def test_a_jax_array_gives_a_jax_array_of_its_type():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from dpjax.selection import exponential_mechanism, permute_and_flip
+from dpjax.selection import _uniform, exponential_mechanism, permute_and_flip
 from dpjax.selection._uniform import open_uniform
 
 FAILURE_RATE = 1e-6
@@ -95,7 +95,8 @@ def test_a_rare_candidate_is_drawn_in_float32(form):
 def test_exponential_noise_reaches_beyond_what_23_bits_allow(monkeypatch):
     """The two words of an extreme hash: -log u reaches 45, where 23 bits stop at 15.94; u stays below 1 at the other end."""
     for words, wanted in (((0, 0), 45.05), ((0, 2**32 - 1), 22.18), ((2**32 - 1, 2**32 - 1), None)):
-        monkeypatch.setattr(jax.random, "key_data", lambda _, words=words: jnp.asarray([words], jnp.uint32))
+        hashed = tuple(jnp.asarray([word], jnp.uint32) for word in words)
+        monkeypatch.setattr(_uniform, "threefry2x32", lambda *_, hashed=hashed: hashed)
         for dtype in (jnp.float32, jnp.float64):
             with jax.enable_x64(dtype == jnp.float64):
                 u = open_uniform(jax.random.key(0), (1,), dtype)
@@ -143,3 +144,11 @@ def test_opendp_noisy_max_is_the_same_law():
 
         assert scipy.stats.chi2_contingency(np.stack([theirs, counts(SCALE)])).pvalue > FAILURE_RATE
         assert scipy.stats.chi2_contingency(np.stack([theirs, counts(SCALE / 2)])).pvalue < FAILURE_RATE
+
+
+def test_uniform_numbers_are_made_of_the_words_of_split_keys():
+    key, shape = jax.random.key(5), (7, 300)
+    words = np.asarray(jax.random.key_data(jax.random.split(key, shape))).astype(np.float64)
+    with jax.enable_x64(True):
+        u = np.asarray(open_uniform(key, shape, np.float64))
+    np.testing.assert_array_equal(u, words[..., 0] * 2.0**-32 + (words[..., 1] + 0.5) * 2.0**-64)

@@ -1,6 +1,6 @@
 """Run by the tests of devices in a process of its own: `python sweep_on_devices.py OUT [key=value of sweep ...]`.
 
-Sweeps of all three workloads, with few and with many blocks a cell; every stored number goes to standard output as a digest.
+Sweeps of all workloads, with few and with many blocks a cell; every stored number goes to standard output as a digest.
 """
 
 import hashlib
@@ -14,10 +14,19 @@ import numpy as np
 from dpjax import datasets, sweep
 
 MATRIX = {"support": "observed", "eta": "smallest share"}
+COUNTS = {"epsilon": 1.0, "delta": 1e-6, "pseudocount_factor": 1.5, "postprocess": "project"}
 TRAJECTORY = {"thresholds": [0.5, 2.0], "lengths": [1, 8], "trajectory": {"source": "simulated", "steps": 8}}
 SWEEPS = {
     "dirichlet-vector": (datasets.grades, {"eta": 0.073, "gamma": 4e-4}, {"k": [20.6, 110.6]}, 3000, 256, ["kl"]),
     "dirichlet-matrix": (datasets.manhattan, MATRIX, {"k_factor": [1.0, 1.5, 2.0]}, 150, 32, []),
+    "count-matrix": (
+        datasets.manhattan,
+        COUNTS,
+        {"name": ["pseudocount", "discrete-laplace", "discrete-gaussian"]},
+        70,
+        32,
+        ["tv"],
+    ),
     "trajectory": (datasets.ratings, TRAJECTORY, {"epsilon": [0.5, 2.0], "kind": ["mechanism1", "chen"]}, 200, 64, ["error"]),
 }
 

@@ -19,6 +19,7 @@ from dpjax.trajectory import (
     substitution_epsilon,
 )
 from dpjax.trajectory import losses as losses_module
+from dpjax.trajectory.calibration import MARGIN
 
 
 def test_adjacency_sums_from_the_first_step(chain3, oracle):
@@ -101,7 +102,8 @@ def test_calibrated_scales_meet_their_targets_and_a_little_more_does_not(random_
     scale = exact_scale(m)
     assert scale >= m.scale
     calibrated = dataclasses.replace(m, epsilon=2 * scale)  # at rho = 1 the coin scale is epsilon / 2
-    assert kappa(calibrated, G_sym) <= 1.0
+    # where no larger scale was verified the theorem's own comes back: proved, and computed to the round-off that MARGIN stands for
+    assert kappa(calibrated, G_sym) <= (1.0 if scale > m.scale else MARGIN)
 
 
 def test_a_chain_whose_states_cannot_be_told_apart_has_nothing_to_match():

@@ -173,7 +173,8 @@ def test_the_first_sensitive_state_is_never_copied(chain3):
 def test_a_grid_over_parameters_and_keys_compiles_once(random_chain):
     chain = random_chain(700, 21)
     word = np.random.default_rng(5).integers(0, 21, 20)
-    compiled = (mechanism_module._step, mechanism_module._scan, mechanism_module._walk, mechanism_module._law_table)
+    tables = (mechanism_module._law_table, mechanism_module._law_tables)
+    compiled = (mechanism_module._step, mechanism_module._scan, batch_module._walk, batch_module._joined, *tables)
 
     def run(m, key):
         state, _ = m.init(key)

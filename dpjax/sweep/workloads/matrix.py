@@ -15,7 +15,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-import zlib
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -26,7 +25,7 @@ import pydantic
 from jaxtyping import Array, Float
 
 from dpjax._errors import invalid, require
-from dpjax.chains import MarkovChain, deviation_matrix, ergodicity_coefficient, gth
+from dpjax.chains import deviation_matrix
 from dpjax.simplex import (
     MatrixMechanism,
     PublicRows,
@@ -38,8 +37,10 @@ from dpjax.simplex import (
     stationary_bound,
     strongest_epsilon,
 )
-from dpjax.sweep.validation import Table, validated
-from dpjax.sweep.workload import Coordinate, Label, Prepared, Quantity, Scalar
+from dpjax.sweep.validation import Table
+from dpjax.sweep.workload import Label, Prepared, Quantity, Scalar
+from dpjax.sweep.workloads.cell_table import cell_table
+from dpjax.sweep.workloads.matrix_measures import MEASURES, STATIONARY, KnownChain, known_chain, measured, shown, shown_key
 
 AXES = {
     "k_factor": Label(long_name="every row's concentration k_i as a multiple of 3/(2 eta_i)"),
@@ -58,8 +59,7 @@ EXACT = {
     "tv_bound": Quantity(long_name="Theorem 4': provable bound on the expected total variation"),
     "tv_bound_printed": Quantity(long_name="A-Theorem 4 as printed, not proved"),
     "tau_bound": Quantity(long_name="Theorem 5': provable bound on the expected change of the ergodicity coefficient"),
-    "stationary": Quantity(long_name="true stationary probability", dims=("state",)),
-    "stationary_draw": Quantity(long_name="stationary probability of one private matrix, drawn apart", dims=("state",)),
+    **STATIONARY,
     "row_records": Quantity(long_name="records that start in the state", units="records", dims=("state",)),
     "row_categories": Quantity(long_name="transitions in the row's public support", dims=("state",)),
     "row_eta": Quantity(long_name="floor of the row's shares", dims=("state",)),
@@ -71,12 +71,6 @@ EXACT = {
     "row_least_exact": Quantity(
         long_name="least epsilon of the row at that delta, any k, exact accounting", units="nats", dims=("state",)
     ),
-}
-MEASURES = {
-    "tv": Quantity(long_name="total variation between private and true stationary distributions"),
-    "stationary_private": Quantity(long_name="private stationary probability", dims=("state",)),
-    "tau_change": Quantity(long_name="absolute change of the infinity-norm ergodicity coefficient"),
-    "column_sum": Quantity(long_name="largest column sum of |private - true transition matrix|"),
 }
 
 
@@ -95,12 +89,8 @@ class MatrixTable(Table):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class MatrixWorkload:
-    """See the module. `counts` (n, n), dense: the records of each transition."""
-
-    counts: np.ndarray
-    labels: tuple[str, ...]
-    table: Mapping[str, Any]
+class MatrixWorkload(KnownChain):
+    """See the module."""
 
     name = "dirichlet-matrix"
     law_version = 3
@@ -109,27 +99,10 @@ class MatrixWorkload:
     exact = EXACT
 
     @functools.cached_property
-    def chain(self) -> MarkovChain:
-        return MarkovChain.from_counts(self.counts, labels=self.labels)
-
-    @functools.cached_property
-    def truth(self) -> tuple[np.ndarray, np.ndarray]:
-        """(P, its stationary distribution), float64."""
-        return np.asarray(self.chain.matrix), np.asarray(self.chain.stationary_distribution())
-
-    @functools.cached_property
     def deviation(self) -> np.ndarray:
         """The deviation matrix A# of the true chain, float64."""
         with jax.enable_x64(True):
             return np.asarray(deviation_matrix(self.truth[0]))
-
-    @property
-    def coordinates(self) -> Mapping[str, Coordinate]:
-        return {"state": Coordinate(values=np.asarray(self.labels), long_name="state")}
-
-    @property
-    def sample_bytes(self) -> int:
-        return 24 * self.counts.size
 
     def check(self, cell: Mapping[str, Scalar]) -> None:
         """The cell's table and its public rows; the calibration itself is left to `prepare`."""
@@ -147,7 +120,7 @@ class MatrixWorkload:
         return self._rows(self._table(cell))
 
     def _table(self, cell: Mapping[str, Scalar]) -> MatrixTable:
-        table = validated(MatrixTable, {**self.table, **cell}, "mechanism")
+        table = cell_table(MatrixTable, self.table, cell)
         if (table.k_factor is None) == (table.epsilon is None):
             invalid("mechanism", {**self.table, **cell}, "give k_factor, or epsilon with delta, there or as an axis, and not both")
         if table.epsilon is not None:
@@ -216,7 +189,7 @@ class MatrixWorkload:
             "exact_epsilon": mechanism.exact_epsilon(at_delta),
             "n_withheld": int(np.asarray(mechanism.withheld).sum()),
             "stationary": pi,
-            "stationary_draw": np.asarray(gth(_draw(_key_of(cell), params, 0, 1))[0], dtype=np.float64),
+            "stationary_draw": shown(_draw(shown_key(cell), params, 0, 1)),
             **self._bounds(mechanism),
             **_row_facts(mechanism, table.gamma, at_delta),
         }
@@ -236,15 +209,7 @@ class MatrixWorkload:
     def measure(self, key: jax.Array, params: Any, first: Any, n: int) -> Mapping[str, jax.Array]:
         """What private matrices first, ..., first + n - 1 do to the stationary distribution and to the ergodicity coefficient."""
         with jax.enable_x64(params["P"].dtype == jnp.float64):
-            private = _draw(key, params, first, n)
-            stationary = gth(private)
-            tau, true_tau = ergodicity_coefficient(private), ergodicity_coefficient(params["P"])
-            return {
-                "tv": 0.5 * jnp.abs(stationary - params["pi"][None]).sum(axis=-1),
-                "stationary_private": stationary,
-                "tau_change": jnp.abs(tau - true_tau),
-                "column_sum": jnp.abs(private - params["P"][None]).sum(axis=-2).max(axis=-1),
-            }
+            return measured(_draw(key, params, first, n), params["P"], params["pi"])
 
 
 def _target(table: MatrixTable) -> tuple[float, float]:
@@ -252,11 +217,6 @@ def _target(table: MatrixTable) -> tuple[float, float]:
     if table.epsilon is None or table.delta is None:
         invalid("mechanism.delta", table.delta, "k is calibrated to epsilon together with delta: give both")
     return table.epsilon, table.delta
-
-
-def _key_of(cell: Mapping[str, Scalar]) -> jax.Array:
-    """The key of the one private matrix that a map shows: another for each cell, whatever the seed of the samples."""
-    return jax.random.key(zlib.crc32(repr(sorted(cell.items())).encode()))
 
 
 def _draw(key: jax.Array, params: Any, first: Any, n: int) -> Float[Array, "n states states"]:
@@ -296,10 +256,5 @@ def _row_facts(mechanism: MatrixMechanism, gamma: float, delta: float) -> dict[s
 
 
 def build(dataset: Any, mechanism: Mapping[str, Any]) -> MatrixWorkload:
-    """The workload on a data set of square counts; a reducible one is refused here, with its classes, before anything is written."""
-    if dataset is None or dataset.counts is None or np.ndim(dataset.counts) != 2:
-        invalid("data", None if dataset is None else dataset.name, "dirichlet-matrix needs square counts of transitions")
-    counts = dataset.counts if isinstance(dataset.counts, np.ndarray) else dataset.counts.toarray()
-    workload = MatrixWorkload(counts=counts, labels=tuple(str(x) for x in dataset.labels), table=dict(mechanism))
-    workload.chain.require_irreducible()
-    return workload
+    """The workload on a data set of square counts, irreducible."""
+    return known_chain(MatrixWorkload, MatrixWorkload.name, dataset, mechanism)

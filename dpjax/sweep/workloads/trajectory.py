@@ -27,6 +27,7 @@ from dpjax.chains import MarkovChain
 from dpjax.sweep.ranges import axis_values
 from dpjax.sweep.validation import Table, validated
 from dpjax.sweep.workload import Coordinate, Label, Prepared, Quantity, Scalar
+from dpjax.sweep.workloads.cell_table import cell_table
 from dpjax.sweep.workloads.trajectory_kinds import Distances, Kind, Made, distances_of, make
 from dpjax.sweep.workloads.trajectory_source import Source, index_of, sensitive_trajectory
 from dpjax.sweep.workloads.trajectory_steps import steps_of
@@ -100,7 +101,7 @@ class TrajectoryWorkload:
     places: np.ndarray | None
 
     name = "trajectory"
-    law_version = 2
+    law_version = 3
     axes = AXES
     measures = MEASURES
 
@@ -164,7 +165,7 @@ class TrajectoryWorkload:
             _affordable(graph_of(self.chain), len(self.states) - 1, len(self.states) - 1)
 
     def _table(self, cell: Mapping[str, Scalar]) -> TrajectoryTable:
-        return validated(TrajectoryTable, {**self.table, **cell}, "mechanism")
+        return cell_table(TrajectoryTable, self.table, cell)
 
     def _initial(self, table: TrajectoryTable) -> np.ndarray:
         """p_0, the law of s'_0."""

@@ -18,8 +18,9 @@ import numpy as np
 
 from dpjax._errors import invalid, require
 from dpjax.simplex import DirichletMechanism, expected_kl, expected_kl_bound, log_dirichlet
-from dpjax.sweep.validation import Table, validated
+from dpjax.sweep.validation import Table
 from dpjax.sweep.workload import Coordinate, Label, Prepared, Quantity, Scalar
+from dpjax.sweep.workloads.cell_table import cell_table
 
 AXES = {
     "k": Label(long_name="concentration k"),
@@ -108,7 +109,7 @@ class VectorWorkload:
             _ = mechanism.epsilon  # says which assumption of A-Theorem 1 fails, and what would mend it
 
     def _table(self, cell: Mapping[str, Scalar]) -> VectorTable:
-        table = validated(VectorTable, {**self.table, **cell}, "mechanism")
+        table = cell_table(VectorTable, self.table, cell)
         given = [name for name in ("k", "k_factor", "epsilon") if getattr(table, name) is not None]
         if len(given) != 1:
             invalid(
