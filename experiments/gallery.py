@@ -1,4 +1,4 @@
-"""`python -m experiments.gallery [DIR]`: small runs of three configs and comparisons, and their figures on one page, into DIR (docs/_build/gallery).
+"""`python -m experiments.gallery [DIR]`: small runs of three configs and comparisons, their figures on one page, into DIR (docs/_build/gallery).
 
 The documentation's gallery includes that page. Samples and cells are few, so that it takes a minute or so; what is done is not done
 again.
