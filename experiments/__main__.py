@@ -1,5 +1,5 @@
 """`python -m experiments [--out DIR] [--data DIR]`: every figure of the papers, the reproduction table, a
-comparison of the trajectory mechanisms, a design and the sensitivity studies, into DIR (results).
+comparison of the trajectory mechanisms, `dpjax compare`, a design and the sensitivity studies, into DIR (results).
 
 Built-in data, invented and labelled so; with --data also the real files, in folders grades/, nyc_tlc/, ratings/, roads/
 and wikispeedia/. What is done is not done again: an interrupted run continues.
@@ -17,6 +17,8 @@ from experiments import (
     comparison,
     design,
     grades,
+    mechanisms,
+    persons,
     reproduction,
     sensitivity,
     taxis,
@@ -38,6 +40,8 @@ def main() -> None:
     )
     table, *_ = written = reproduction.write(first + sorted(second, key=lambda row: row.id) + beyond, arguments.out)
     written += comparison.run(arguments.out, arguments.data)
+    written += mechanisms.run(arguments.out, arguments.data)
+    written += persons.run(arguments.out)
     written += design.run(arguments.out, arguments.data)
     written += sensitivity.run(arguments.out)
     print(f"\n{table.read_text(encoding='utf-8')}")

@@ -1,6 +1,6 @@
-"""`python -m experiments.gallery [DIR]`: small runs of three configs, and their figures on one Markdown page, into DIR (docs/_build/gallery).
+"""`python -m experiments.gallery [DIR]`: small runs of three configs and comparisons, their figures on one page, into DIR (docs/_build/gallery).
 
-The documentation's gallery includes that page. Samples and cells are few, so that it takes half a minute; what is done is not done
+The documentation's gallery includes that page. Samples and cells are few, so that it takes a minute or so; what is done is not done
 again.
 """
 
@@ -10,6 +10,7 @@ import pathlib
 import shutil
 import sys
 
+from experiments import mechanisms, persons
 from experiments.runs import results_of
 
 DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
@@ -37,7 +38,7 @@ RUNS: dict[str, dict[str, object]] = {
 def make(out: pathlib.Path) -> pathlib.Path:
     """Run what is missing and write the page; returns its path. Images lie beside it."""
     page = out / "figures.md"
-    if page.exists():
+    if page.exists() and (out / "persons.png").exists():
         return page
     out.mkdir(parents=True, exist_ok=True)
     lines = []
@@ -48,6 +49,13 @@ def make(out: pathlib.Path) -> pathlib.Path:
         for figure in sorted((out / "runs" / config / "figures").glob("*.png")):
             shutil.copyfile(figure, out / figure.name)
             lines += [f"![{figure.stem}]({out.relative_to(DOCS).as_posix()}/{figure.name})", ""]
+    lines += ["## dpjax compare", ""]
+    figures = {figure.parent.name: figure for figure in mechanisms.run(out / "runs")}
+    figures["persons"] = persons.run(out / "runs")[1]
+    for name, figure in figures.items():
+        shutil.copyfile(figure, out / f"{name}.png")
+        command = "python -m experiments.persons" if name == "persons" else f"dpjax compare {' '.join(mechanisms.BUILT_IN[name])}"
+        lines += ["```sh", command, "```", "", f"![{name}]({out.relative_to(DOCS).as_posix()}/{name}.png)", ""]
     page.write_text("\n".join(lines), encoding="utf-8")
     return page
 

@@ -70,7 +70,7 @@ def calibrated_variance(epsilon: float, delta: float, adjacency: str = "replace"
     low, high = 1e-3, 1.0
     while gaussian_delta(epsilon, high, adjacency) > delta:
         low, high = high, high * 4
-        require(high <= _LARGEST, "(epsilon, delta)", (epsilon, delta), f"the noise it takes has a variance above {_LARGEST:g}")
+        require(high <= _LARGEST, "(epsilon, delta)", (epsilon, delta), f"its noise has a variance above {_LARGEST:g}: raise them")
     for _ in range(40):
         middle = math.sqrt(low * high)
         low, high = (low, middle) if gaussian_delta(epsilon, middle, adjacency) <= delta else (middle, high)

@@ -55,13 +55,14 @@ def compare(
     from dpjax.baselines import count_verdicts, trajectory_verdicts
 
     epsilons = _epsilons(epsilon)
+    _check_numbers(delta, draws, trajectory, rho)
     dataset, steps = _data(data, settings or [], trajectory)
     results: Sequence[Any]
     if steps is None:
         dataset, kept = _connected(dataset)
         results = _counts(dataset, epsilons, delta, draws, support, seed)
         verdicts = count_verdicts(results)
-        said = kept + _CAPTIONS["counts"].format(draws=draws, support=support, delta=delta)
+        said = kept + _CAPTIONS["counts"].format(draws=draws, support=support, delta=delta) + _infinite(results)
     else:
         results, path = _trajectory(dataset, epsilons, rho, steps, seed)
         verdicts, said = trajectory_verdicts(results), f"{path} {_CAPTIONS['trajectory']}"
@@ -82,6 +83,21 @@ def _epsilons(text: str) -> list[float]:
     require(all(0 < value < math.inf for value in values), "--epsilon", text, "give positive, finite numbers")
     require(len(set(values)) == len(values), "--epsilon", text, "give every epsilon once")
     return sorted(values)
+
+
+def _infinite(results: Sequence[Measured]) -> str:
+    """Which mechanisms have no point in the panel of KL."""
+    names = dict.fromkeys(one.mechanism for one in results if one.kl == math.inf)
+    return f" No point is drawn where KL is infinite, a cell being set to 0: {', '.join(names)}." if names else ""
+
+
+def _check_numbers(delta: float, draws: int, trajectory: int | None, rho: float) -> None:
+    from dpjax._errors import require
+
+    require(0 < delta < 1, "--delta", delta, "give a number strictly between 0 and 1")
+    require(draws >= 2, "--draws", draws, "give a whole number, 2 or more")
+    require(trajectory is None or trajectory >= 1, "--trajectory", trajectory, "give a whole number of steps, 1 or more")
+    require(0 < rho < math.inf, "--rho", rho, "give a positive, finite number (nats)")
 
 
 def _data(data: str, settings: list[str], trajectory: int | None) -> tuple[Dataset, int | None]:
@@ -133,11 +149,13 @@ def _counts(dataset: Dataset, epsilons: list[float], delta: float, draws: int, s
 
 
 def _trajectory(dataset: Dataset, epsilons: list[float], rho: float, steps: int, seed: int) -> tuple[list[MeasuredTrajectory], str]:
+    from dpjax._errors import require
     from dpjax.baselines import compare_trajectory
     from dpjax.chains import MarkovChain
     from dpjax.sweep.workloads.trajectory_source import Source, sensitive_trajectory
 
     if dataset.counts is not None:
+        require(dataset.counts.ndim == 2, "--trajectory", steps, f"{dataset.name} has no transitions: leave it out")
         chain = MarkovChain.from_counts(dataset.counts, labels=dataset.labels)
     else:
         chain = MarkovChain.from_matrix(dataset.matrix, labels=dataset.labels)

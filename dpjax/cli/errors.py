@@ -1,8 +1,8 @@
 """Exit codes, and one plain sentence for what a user can mend.
 
     0    done
-    1    some work failed and was recorded, or the disk or the memory was at its end, or whoever read private states on standard
-         output went away before the last; what is stored is kept
+    1    some work failed and was recorded, or the disk, the memory or a pipe was at its end, or whoever read private states on
+         standard output went away before the last; what is stored is kept
     2    the input or the call is wrong; nothing was written, but for the private states of a stream before a line that cannot be read
     70   a fault in dpjax or in a workload: a traceback follows
     129  a command that publishes was stopped by SIGHUP, 143 by SIGTERM; no temporary file is left

@@ -6,114 +6,106 @@ public, a budget that would be passed. Nothing that it says depends on a data va
 
 from __future__ import annotations
 
+import contextlib
+import os
 import pathlib
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import typer
-
+from dpjax.cli import model_options as options
 from dpjax.cli.account import Account, one_of, open_account
-from dpjax.cli.errors import DONE, FAILED
+from dpjax.cli.errors import DONE, FAILED, STOPPED
 
 if TYPE_CHECKING:
     from dpjax.release import Plan, Records
 
 
 def privatize_model(
-    counts: Annotated[
-        pathlib.Path | None,
-        typer.Argument(
-            metavar="COUNTS|TRIPS",
-            help="A labelled matrix, triples (from, to, count), pairs (from, to), or parquet.",
-            show_default=False,
-        ),
-    ] = None,
-    epsilon: Annotated[float, typer.Option(help="What the release may spend, nats.", show_default=False)] = ...,  # type: ignore[assignment]
-    delta: Annotated[float, typer.Option(help="What the release may spend; discrete Laplace noise spends none.")] = 0.0,
-    labels: Annotated[
-        pathlib.Path,
-        typer.Option(
-            metavar="FILE", help="The public list of states, one a line; never made from the records.", show_default=False
-        ),
-    ] = ...,  # type: ignore[assignment]
-    out: Annotated[
-        pathlib.Path | None, typer.Option("--out", "-o", metavar="OUT", help="The folder to write, new.", show_default=False)
-    ] = None,
-    support: Annotated[
-        str, typer.Option(help='Which transitions are possible: "all" pairs, a public FILE of pairs, or "private".')
-    ] = "all",
-    support_share: Annotated[float, typer.Option(help="--support private: its share of the budget.")] = 0.3,
-    adjacency: Annotated[str, typer.Option(help='One record is "replace"d by any other, or "add-remove".')] = "replace",
-    mechanism: Annotated[
-        str,
-        typer.Option(
-            help='"pseudocount": Dirichlet rows; "discrete-laplace", "discrete-gaussian": noisy counts. The price compares them.'
-        ),
-    ] = "pseudocount",
-    person_column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Protect persons: the column that names the person of each record (pairs).")
-    ] = None,
-    records_per_person: Annotated[
-        int | None, typer.Option(metavar="M", help="--person-column: of each person at most so many records are kept, at random.")
-    ] = None,
-    per_row: Annotated[int | None, typer.Option(metavar="R", help="--person-column: and at most so many in a row.")] = None,
-    form: Annotated[str, typer.Option(help='"theorem7", or "paper": row totals public, every share at least --eta.')] = "theorem7",
-    eta: Annotated[float | None, typer.Option(help="--form paper: the floor that is assumed.")] = None,
-    row_records: Annotated[float, typer.Option(help="Planning: records of a typical row, a public guess.")] = 1000.0,
-    row_cells: Annotated[int | None, typer.Option(help="Planning: possible transitions of a typical row, a public guess.")] = None,
-    pseudocount: Annotated[float | None, typer.Option(help="Pseudo-records a cell, instead of the best for the plan.")] = None,
-    resolution: Annotated[int | None, typer.Option(help="Draws a row, instead of what adds 5 % to the variance.")] = None,
-    layout: Annotated[str, typer.Option(help="auto, matrix, triples, pairs or parquet.")] = "auto",
-    outside: Annotated[str, typer.Option(help='At a label that is not in the list: "stop" or "drop" the record.')] = "stop",
-    price: Annotated[bool, typer.Option("--price", help="Print the price and stop; no records are needed.")] = False,
-    ledger: Annotated[
-        pathlib.Path | None, typer.Option(metavar="FILE", help="The ledger of this data set; it must allow the release.")
-    ] = None,
-    data_set: Annotated[str | None, typer.Option(metavar="NAME", help="The ledger's name of the data set.")] = None,
-    budget_epsilon: Annotated[float | None, typer.Option(help="Make the ledger with this budget.")] = None,
-    budget_delta: Annotated[float | None, typer.Option(help="Make the ledger with this budget.")] = None,
-    private_report: Annotated[
-        pathlib.Path | None, typer.Option(metavar="FILE", help="Write a report for the data holder alone. PRIVATE.")
-    ] = None,
+    counts: options.Counts = None,
+    epsilon: options.Epsilon = ...,  # type: ignore[assignment]
+    delta: options.Delta = 0.0,
+    labels: options.Labels = ...,  # type: ignore[assignment]
+    out: options.Out = None,
+    support: options.Support = "all",
+    support_share: options.SupportShare = 0.3,
+    adjacency: options.AdjacencyName = "replace",
+    mechanism: options.Mechanism = "pseudocount",
+    person_column: options.Person = None,
+    records_per_person: options.RecordsPerPerson = None,
+    per_row: options.PerRow = None,
+    form: options.FormName = "theorem7",
+    eta: options.Eta = None,
+    row_records: options.RowRecords = 1000.0,
+    row_cells: options.RowCells = None,
+    pseudocount: options.Pseudocount = None,
+    resolution: options.Resolution = None,
+    layout: options.LayoutName = "auto",
+    outside: options.OutsideName = "stop",
+    price: options.Price = False,
+    ledger: options.Ledger = None,
+    data_set: options.DataSet = None,
+    budget_epsilon: options.Budget = None,
+    budget_delta: options.Budget = None,
+    private_report: options.Report = None,
 ) -> int:
     """Publish a private transition matrix of your records, with a privacy statement."""
     from dpjax import release
     from dpjax._errors import require
-    from dpjax.release.output import check_absent
 
     both = (person_column is None) == (records_per_person is None)
     require(both, "--person-column, --records-per-person", records_per_person, "give both or neither")
     names = release.read_public_labels(labels)
-    plan = release.Plan.make(
-        names,
-        epsilon=epsilon,
-        delta=delta,
-        adjacency=one_of("--adjacency", adjacency, ("replace", "add-remove")),
-        support=support if support in ("all", "private") else release.read_public_support(pathlib.Path(support), names),
-        share=support_share,
-        form=_form(mechanism, form),
-        eta=eta,
-        pseudocount=pseudocount,
-        row_records=row_records,
-        row_cells=row_cells,
-        draws=resolution,
-        records_per_person=records_per_person,
-        per_row=per_row,
-    )
+    allowed = None if support in ("all", "private") else pathlib.Path(support)
+    with options.by_option():
+        plan = release.Plan.make(
+            names,
+            epsilon=epsilon,
+            delta=delta,
+            adjacency=one_of("--adjacency", adjacency, ("replace", "add-remove")),
+            support=support if allowed is None else release.read_public_support(allowed, names),
+            share=support_share,
+            form=_form(mechanism, form),
+            eta=eta,
+            pseudocount=pseudocount,
+            row_records=row_records,
+            row_cells=row_cells,
+            draws=resolution,
+            records_per_person=records_per_person,
+            per_row=per_row,
+        )
     print("\n".join(plan.price()), file=sys.stdout if price else sys.stderr, flush=True)
     if price:
         return DONE
     require(counts is not None and out is not None, "COUNTS, --out", None, "name the records and the folder to write")
     assert counts is not None
     assert out is not None
-    check_absent(out, "--out")
-    if private_report is not None:
-        check_absent(private_report, "--private-report")
+    _check_files(
+        {"COUNTS": counts, "--labels": labels, "--support": allowed}, ledger, {"--out": out, "--private-report": private_report}
+    )
     reading = _Reading(counts, layout, outside, person_column)
-    what = f"privatize-model, {plan.form.name}, {len(plan.labels)} states"
-    amount = release.Charge(plan.epsilon, plan.delta, what)
-    account = open_account(ledger, data_set, plan.form.neighbours, amount, (budget_epsilon, budget_delta))
+    amount = release.Charge(plan.epsilon, plan.delta, f"privatize-model, {plan.form.name}, {len(plan.labels)} states")
+    with options.by_option():
+        account = open_account(ledger, data_set, plan.form.neighbours, amount, (budget_epsilon, budget_delta))
     return _release(plan, reading, out, account, private_report)
+
+
+def _check_files(
+    inputs: Mapping[str, pathlib.Path | None], ledger: pathlib.Path | None, outputs: Mapping[str, pathlib.Path | None]
+) -> None:
+    """ValueError where two of the files are one, or nothing can be written in the place of an output."""
+    from dpjax._errors import require
+    from dpjax.release.output import check_usable
+
+    lock = None if ledger is None else ledger.resolve().with_name(f"{ledger.resolve().name}.lock")
+    named = {path.resolve(): option for option, path in inputs.items() if path is not None}
+    for option, path in {"--ledger": ledger, "the lock of --ledger": lock, **outputs}.items():
+        if path is not None:
+            other = named.setdefault(path.resolve(), option)
+            require(other == option, option, str(path), f"{other} is the same file; give another name")
+    for option, path in outputs.items():
+        if path is not None:
+            check_usable(path, option)
 
 
 class _Reading(NamedTuple):
@@ -131,13 +123,25 @@ class _Reading(NamedTuple):
         persons = None
         if self.person_column is not None and plan.form.persons is not None:
             persons = PersonColumn(self.person_column, plan.form.persons)
-        return read_records(
-            self.path,
-            plan.labels,
-            layout=one_of("--layout", self.layout, ("auto", "matrix", "triples", "pairs", "parquet")),
-            outside=one_of("--outside", self.outside, ("stop", "drop")),
-            persons=persons,
-        )
+        layout = one_of("--layout", self.layout, ("auto", "matrix", "triples", "pairs", "parquet"))
+        outside = one_of("--outside", self.outside, ("stop", "drop"))
+        with _progress(self.path) as progress:
+            return read_records(self.path, plan.labels, layout=layout, outside=outside, persons=persons, progress=progress)
+
+
+@contextlib.contextmanager
+def _progress(path: pathlib.Path) -> Iterator[Callable[[int], None] | None]:
+    """On a terminal a bar of the bytes read, and nothing that is in them; elsewhere nothing."""
+    if not (path.is_file() and sys.stderr.isatty()):
+        yield None
+        return
+    from dpjax.sweep.progress import Bar
+
+    bar = Bar(path.stat().st_size, "B", sys.stderr)
+    try:
+        yield bar.advance
+    finally:
+        bar.close()
 
 
 def _release(plan: Plan, reading: _Reading, out: pathlib.Path, account: Account | None, report: pathlib.Path | None) -> int:
@@ -149,21 +153,46 @@ def _release(plan: Plan, reading: _Reading, out: pathlib.Path, account: Account 
     records = reading.records(plan)
     if account is not None:
         account.charge()
-    model = plan.draw(records)
     try:
+        model = plan.draw(records)
         release.write_release(model, plan.statement(), out)
         if report is not None:
             release.write_private(report, release.private_report(records, model))
-            print(f"{report}: PRIVATE, for the data holder alone", file=sys.stderr)
+    except (OSError, MemoryError, ValueError, KeyboardInterrupt) as error:
+        return _stopped(error, out, account)
+    with contextlib.suppress(OSError):
+        print(*([] if report is None else [f"{report}: PRIVATE, for the data holder alone\n"]), end="", file=sys.stderr)
+    return _announced(out, account)
+
+
+def _stopped(error: BaseException, out: pathlib.Path, account: Account | None) -> int:
+    """Say what stopped a release that may have been drawn, what is there of it, and what it has spent."""
+    stopped = isinstance(error, KeyboardInterrupt)
+    why = "stopped" if stopped else getattr(error, "strerror", None) or str(error) or "there is not enough memory"
+    there = f"{out} is complete; what was to follow it is not" if out.exists() else "nothing was written"
+    print(f"dpjax: error: {why}. {there}. {_charged(account)}: running again spends again", file=sys.stderr)
+    return STOPPED if stopped else FAILED
+
+
+def _announced(out: pathlib.Path, account: Account | None) -> int:
+    """Print where the release is; standard output that is full or closed takes nothing away from it."""
+    try:
+        print(out, flush=True)
     except OSError as error:
-        why = error.strerror or "the disk refused"
+        with contextlib.suppress(OSError):  # so that Python does not try once more at its end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        why = error.strerror or "standard output failed"
         print(
-            f"dpjax: error: {why}. The release was drawn, and charged where there is a ledger: running again spends again",
+            f"dpjax: error: {why}: the name of the release could not be printed. {out} is complete. {_charged(account)}:"
+            " do not run it again, which would spend again",
             file=sys.stderr,
         )
         return FAILED
-    print(out)
     return DONE
+
+
+def _charged(account: Account | None) -> str:
+    return "The release was drawn" if account is None else f"The release was drawn, and is charged to {account.path}"
 
 
 def _form(mechanism: str, form: str) -> Any:

@@ -10,19 +10,21 @@ import contextlib
 import csv
 import decimal
 import gzip
+import io
 import itertools
 import math
 import pathlib
 import re
 import tarfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import IO, Any, NoReturn
 
 from dpjax._errors import invalid
 
 PathLike = str | pathlib.Path
 LARGEST = 2**63 - 1
+Progress = Callable[[int], object]  # told how many bytes more have been read
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 
 
@@ -56,9 +58,9 @@ def invalid_file(path: PathLike, mend: str) -> NoReturn:
     fault("path", str(path), mend)
 
 
-def text_lines(path: PathLike) -> Iterator[str]:
+def text_lines(path: PathLike, progress: Progress | None = None) -> Iterator[str]:
     """The lines of a file, decoded one by one so that a wrong byte has a line number; an empty file is refused."""
-    with plain_errors(path), _binary(path) as stream:
+    with plain_errors(path), _binary(path, progress) as stream:
         yield from decoded(path, stream)
 
 
@@ -78,9 +80,9 @@ def decoded(path: PathLike, stream: Iterable[bytes]) -> Iterator[str]:
         invalid_file(path, "the file is empty; give one with data in it")
 
 
-def rows(path: PathLike, *, comments: bool = False) -> Iterator[tuple[int, list[str]]]:
+def rows(path: PathLike, *, comments: bool = False, progress: Progress | None = None) -> Iterator[tuple[int, list[str]]]:
     """Line number and stripped cells of every row that is not blank; `comments` also leaves out lines that start with #."""
-    lines = ("\n" if comments and line.startswith("#") else line for line in text_lines(path))
+    lines = ("\n" if comments and line.startswith("#") else line for line in text_lines(path, progress))
     head = list(_up_to_first(lines))
     reader = csv.reader(itertools.chain(head, lines), delimiter=_delimiter(head[-1]), strict=True, skipinitialspace=True)
     while True:
@@ -171,12 +173,30 @@ def number(text: str, path: PathLike, line: int, what: str) -> float:
 
 
 @contextlib.contextmanager
-def _binary(path: PathLike) -> Iterator[IO[bytes]]:
-    with open(path, "rb") as file:
-        zipped = file.read(2) == b"\x1f\x8b"
-    opener: Any = gzip.open if zipped else open
-    with opener(path, "rb") as stream:
-        yield stream
+def _binary(path: PathLike, progress: Progress | None) -> Iterator[IO[bytes]]:
+    with opened(path, progress) as file:
+        zipped = file.peek(2)[:2] == b"\x1f\x8b"
+        with gzip.open(file, "rb") if zipped else contextlib.nullcontext(file) as stream:
+            yield stream
+
+
+def opened(path: PathLike, progress: Progress | None = None) -> io.BufferedReader:
+    """The file, read a megabyte at a time, each told to `progress`."""
+    return io.BufferedReader(_Told(path, progress), 1 << 20)
+
+
+class _Told(io.FileIO):
+    """A file that tells how many bytes are read of it."""
+
+    def __init__(self, path: PathLike, progress: Progress | None) -> None:
+        super().__init__(path, "rb")
+        self._progress = progress
+
+    def readinto(self, buffer: Any) -> int | None:
+        count = super().readinto(buffer)
+        if self._progress is not None:
+            self._progress(count or 0)
+        return count
 
 
 def _up_to_first(lines: Iterator[str]) -> Iterator[str]:

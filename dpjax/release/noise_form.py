@@ -31,7 +31,7 @@ from dpjax.baselines.discrete_laplace import SENSITIVITY, DiscreteLaplaceMechani
 from dpjax.release.exact_coins import discrete_gaussian, discrete_laplace
 from dpjax.release.person_bound import PersonBound
 from dpjax.release.rationals import as_written
-from dpjax.release.reference import noise_error
+from dpjax.release.reference import laplace_error, noise_error
 from dpjax.release.unit import EVERY_DATABASE, hidden, neighbours
 from dpjax.simplex.pseudocount import Adjacency
 
@@ -72,6 +72,7 @@ class NoiseForm:
         require(adjacency in SENSITIVITY, "adjacency", adjacency, 'it must be "replace" or "add-remove"')
         if name == "discrete-laplace":
             b = _l1(adjacency, persons) / as_written(epsilon)
+            require(b <= _LARGEST, "epsilon", epsilon, "that is too much noise: raise epsilon, or keep fewer records a person")
             return cls(name=name, epsilon=epsilon, delta=0.0, parameter=b, adjacency=adjacency, persons=persons)
         if persons is None or persons.records == 1:
             v = calibrated_variance(epsilon, delta, adjacency)
@@ -127,6 +128,8 @@ class NoiseForm:
 
     def expected_error(self, records: float, cells: int) -> float:
         """Expected total variation on the public reference row, simulated with a fixed seed."""
+        if self.name == "discrete-laplace":  # drawn without a table, which at a small epsilon is too long
+            return laplace_error(records, cells, float(1 / self.parameter), 1)
         return noise_error(records, cells, self.pmf)
 
     def coarser(self, cells: int, row_records: float) -> NoiseForm:
@@ -186,7 +189,12 @@ def _concentrated_variance(epsilon: float, delta: float, squared: int) -> Fracti
     low, high = 0, 1
     while concentrated_delta(epsilon, squared * _GRID / (2 * high)) > delta:
         low, high = high, 2 * high
-        require(high <= _LARGEST, "(epsilon, delta)", (epsilon, delta), "that is too much noise: raise epsilon or delta")
+        require(
+            high <= _LARGEST,
+            "(epsilon, delta)",
+            (epsilon, delta),
+            "that is too much noise: raise them, or keep fewer records a person",
+        )
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if concentrated_delta(epsilon, squared * _GRID / (2 * middle)) <= delta else (middle, high)

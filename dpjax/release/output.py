@@ -6,8 +6,8 @@
     statement.json   the same for machines
 
 They are written into a hidden folder beside the final one, flushed, and the folder is renamed. A label that a spreadsheet would run
-as a formula (it begins with = + - @, a tab or a carriage return and is no number) is written with an apostrophe before it in model.csv,
-and as it is in model.nc.
+as a formula (it begins with = + - @, a tab or a carriage return and is no number), and one that begins with an apostrophe itself, is written
+with an apostrophe before it in model.csv, and as it is in model.nc: who takes one apostrophe off what begins with one has the labels back.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpjax._atomic import flush
-from dpjax._errors import require
+from dpjax._errors import invalid, require
 from dpjax.release.model import PrivateModel
 from dpjax.release.statement import in_words
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 MODEL_FILE = "model.nc"
 _ATTRIBUTES = ("epsilon", "delta", "scale", "pseudocount", "eta", "noise_scale", "noise_variance")
-_FORMULA = re.compile(r"[=+\-@\t\r]")
+_FORMULA = re.compile(r"[=+\-@\t\r']")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
 
 
@@ -42,6 +42,23 @@ def check_absent(path: pathlib.Path, option: str) -> None:
     """Raise ValueError unless nothing is at `path` and its folder is there."""
     require(not os.path.lexists(path), option, str(path), "there is something already; give a new name")
     require(path.absolute().parent.is_dir(), option, str(path), "its folder does not exist; make it first")
+
+
+def check_usable(path: pathlib.Path, option: str) -> None:
+    """Raise ValueError unless nothing is at `path` and something can be put there, which is tried and taken away."""
+    check_absent(path, option)
+    try:
+        trial = tempfile.mkdtemp(prefix=f".{path.name}.writing-", dir=path.absolute().parent)
+        try:
+            os.rename(trial, path)
+            trial = os.fspath(path)
+        finally:
+            os.rmdir(trial)
+    except OSError as error:
+        why = error.strerror or "the disk refused"
+    else:
+        return
+    invalid(option, str(path), f"nothing can be written there ({why}); give another place")
 
 
 def write_release(model: PrivateModel, statement: Mapping[str, Any], out: pathlib.Path) -> None:
@@ -119,7 +136,7 @@ def read_release(path: pathlib.Path | str) -> xr.Dataset:
 
 
 def spreadsheet_safe(label: str) -> str:
-    """The label, with an apostrophe before what a spreadsheet would run."""
+    """The label, with an apostrophe before what a spreadsheet would run or what begins with one; no two labels become one."""
     return f"'{label}" if _FORMULA.match(label) and not _NUMBER.fullmatch(label) else label
 
 

@@ -10,7 +10,6 @@ rationals, so that the two never add up to more than the whole.
 from __future__ import annotations
 
 import dataclasses
-import math
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -89,25 +88,28 @@ class Plan:
         """
         n = len(labels)
         require(n >= 2 and len(set(labels)) == n, "labels", n, "give two or more, each once")
-        require(0 < epsilon < math.inf, "epsilon", epsilon, "it must be positive and finite (nats)")
+        require(1e-9 <= epsilon <= 1e9, "epsilon", epsilon, "it must be positive and finite: give a number from 1e-9 to 1e9 (nats)")
         pure = form == "discrete-laplace" and delta == 0
-        require(pure or 0 < delta < 1, "delta", delta, "it must lie strictly between 0 and 1 (or be 0 for discrete Laplace noise)")
+        between = "it must lie strictly between 0 and 1: give one from 1e-300 (or 0 for discrete Laplace noise)"
+        require(pure or 1e-300 <= delta < 1, "delta", delta, between)
         require(records_per_person is not None or per_row is None, "per_row", per_row, "give the records per person too")
         persons = None if records_per_person is None else PersonBound(records_per_person, per_row)
-        require(row_records > 0 and math.isfinite(row_records), "row_records", row_records, "give a positive number")
+        require(1e-3 <= row_records <= 1e12, "row_records", row_records, "give a number from 0.001 to 1e12")
+        fits = pseudocount is None or 1e-3 <= pseudocount <= 1e9
+        require(fits, "pseudocount", pseudocount, "give a number from 0.001 to 1e9, or leave it out for the best")
         mask, policy = _mask(support, n)
         selection, rest = None, (epsilon, delta)
         if mask is None:
             require(form != "paper", "support", "private", "the paper's form needs a public support")
             require(delta > 0, "delta", delta, "a private support needs a delta")
-            require(0 < share < 1, "share", share, "give a share of the budget strictly between 0 and 1")
+            require(1e-6 <= share <= 1 - 1e-6, "share", share, "give a share of the budget from 1e-6 to 1 - 1e-6, such as 0.3")
             (spent, rest) = _cut(epsilon, delta, share)
             if form == "discrete-laplace":
                 spent, rest = (spent[0], delta), (rest[0], 0.0)
             selection = ThresholdedSelection.calibrate(epsilon=spent[0], delta=spent[1], adjacency=adjacency, persons=persons)
         widest = n if mask is None else int(mask.sum(axis=1).max())
-        cells = max(2, widest if row_cells is None else row_cells)
-        require(cells <= n, "row_cells", row_cells, f"a row has {n} cells at most")
+        require(row_cells is None or 2 <= row_cells <= n, "row_cells", row_cells, f"give a whole number from 2 to {n}, the states")
+        cells = max(2, widest) if row_cells is None else row_cells
         require(draws is None or 1 <= draws <= 2**31, "draws", draws, "give a number of draws from 1 to 2^31")
         chosen = _form(form, rest, adjacency, eta, pseudocount, cells, row_records, persons)
         require(draws is None or not chosen.noisy, "draws", draws, "noisy counts are not drawn from a row: leave it out")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dpjax.datasets._text import rows
+from dpjax.datasets._text import Progress, rows
 from dpjax.release.failures import malformed
 
 FROM = ("from", "source", "linksource", "origin", "pulocationid")
@@ -52,13 +52,13 @@ def read_public_support(path: pathlib.Path, labels: tuple[str, ...]) -> np.ndarr
     return support
 
 
-def cells_of(path: pathlib.Path) -> Iterator[tuple[int, list[str]]]:
+def cells_of(path: pathlib.Path, progress: Progress | None = None) -> Iterator[tuple[int, list[str]]]:
     """Line numbers and cells of a text file; what `rows` complains of (encoding, quotes, an empty file) is passed on as a rule.
 
     Those sentences name a line and the fault, and quote nothing.
     """
     try:
-        yield from rows(path)
+        yield from rows(path, progress=progress)
     except ValueError as error:
         text = str(error)
     else:

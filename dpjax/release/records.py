@@ -8,7 +8,8 @@ from 0 to 2^63 - 1, repeated pairs add up without overflow, and a file with a he
 With `persons` every line is one record and names its person in a column of its own; of each person's records a bounded, uniformly random part
 is kept (`persons`), and records without a person are dropped.
 
-The labels are public. A line with another label stops the reader or, if so told, is dropped and counted for the private report.
+The labels are public. A line with anything else where a label stands, nothing at all included, is outside the list: it stops the reader or, if
+so told, is dropped and counted for the private report, in text and in parquet alike.
 Nothing that is raised here holds a word of the file: see `failures`.
 """
 
@@ -24,7 +25,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from dpjax._errors import require
-from dpjax.datasets._text import LARGEST
+from dpjax.datasets._text import LARGEST, Progress
 from dpjax.release.failures import RecordError, malformed, sealed
 from dpjax.release.person_bound import PersonBound
 from dpjax.release.public_files import COUNT, FROM, TO, cells_of
@@ -78,11 +79,19 @@ def _sampler(bound: PersonBound) -> PersonSampler:
 class Reader:
     """Adds transitions given as texts to `Records`, or stops with the line."""
 
-    def __init__(self, path: pathlib.Path, labels: tuple[str, ...], outside: Outside, persons: PersonColumn | None = None) -> None:
+    def __init__(
+        self,
+        path: pathlib.Path,
+        labels: tuple[str, ...],
+        outside: Outside,
+        persons: PersonColumn | None = None,
+        progress: Progress | None = None,
+    ) -> None:
         self.path = path
         self.place = {label: i for i, label in enumerate(labels)}
         self.outside = outside
         self.persons = persons
+        self.progress = progress
         self.sampler = None if persons is None else _sampler(persons.bound)
         self._read = Records()
 
@@ -129,17 +138,19 @@ def read_records(
     layout: Layout = "auto",
     outside: Outside = "stop",
     persons: PersonColumn | None = None,
+    progress: Progress | None = None,
 ) -> Records:
     """The records of a file over public labels; RecordError, which is a ValueError, with the line and without content.
 
     outside: "stop" at a label that is not in the list, or "drop" what carries it. persons: the column that names the person of
     each line, for pairs or parquet without counts; with it each reading draws anew which records are kept.
+    progress: called with the number of bytes read since it was called last, a megabyte or so.
     """
     require(outside in ("stop", "drop"), "outside", outside, 'it must be "stop" or "drop"')
     require(layout in ("auto", "parquet", *_TEXT_LAYOUTS), "layout", layout, "choose auto, matrix, triples, pairs or parquet")
     if not path.is_file():
         malformed(path, None, "give the path of a file" if path.exists() else "there is no such file")
-    return sealed(f"reading {path}", lambda: _read(Reader(path, labels, outside, persons), layout))
+    return sealed(f"reading {path}", lambda: _read(Reader(path, labels, outside, persons, progress), layout))
 
 
 def _read(reader: Reader, layout: Layout) -> Records:
@@ -153,7 +164,7 @@ def _read(reader: Reader, layout: Layout) -> Records:
 
 
 def _add_text(reader: Reader, layout: Layout) -> None:
-    lines = cells_of(reader.path)
+    lines = cells_of(reader.path, reader.progress)
     first = next(lines)
     found = _layout(first[1])
     if layout in ("triples", "pairs") and layout != found:

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from dpjax._errors import invalid
+from dpjax._errors import invalid, require
 from dpjax.release.person_bound import PersonBound
 from dpjax.simplex.pseudocount import Adjacency
 
@@ -44,14 +44,17 @@ class ThresholdedSelection:
     def calibrate(
         cls, *, epsilon: float, delta: float, adjacency: Adjacency, persons: PersonBound | None = None
     ) -> ThresholdedSelection:
-        """The least scale and threshold that OpenDP's map accepts; ValueError without the extra `release`."""
+        """The least scale and threshold that OpenDP's map accepts; ValueError without the extra `release`, or where they are beyond 2^40."""
         distance = distances(adjacency, persons)
         scale = distance[1] / epsilon
+        mend = "too little for a private support: raise epsilon, delta or the share"
+        require(scale <= CAP, "(epsilon, delta)", (epsilon, delta), mend)
         while _cost(scale, CAP, distance)[0] > epsilon:
             scale = math.nextafter(scale * (1 + 1e-12), math.inf)
         low, high = distance[2], 2 * distance[2]  # OpenDP takes no threshold below linf
         while _cost(scale, high, distance)[1] > delta:
             low, high = high, 2 * high
+            require(high <= CAP, "(epsilon, delta)", (epsilon, delta), mend)
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if _cost(scale, middle, distance)[1] <= delta else (middle, high)

@@ -190,8 +190,8 @@ class _Target(NamedTuple):
         return self.cost(scale, alpha, quick=quick).delta <= self.delta
 
     def reachable(self, alpha: float) -> bool:
-        """Whether any scale might meet it at this pseudo-count."""
-        return self.holds(1e-6 / (2 * alpha + 1), alpha, quick=True)
+        """Whether any scale might meet it at this pseudo-count: the least that a mechanism takes, where that is not small already."""
+        return self.holds(max(1e-12, 1e-6 / (2 * alpha + 1)), alpha, quick=True)
 
 
 @functools.lru_cache(maxsize=8)

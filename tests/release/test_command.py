@@ -119,15 +119,147 @@ def test_the_ledger_is_charged_before_anything_is_written(release, files):
 def test_a_failed_write_is_charged_and_leaves_nothing(release, files, monkeypatch):
     from dpjax.release import output
 
-    monkeypatch.setattr(output.os, "rename", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    monkeypatch.setattr(output, "flush", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
     code, said, told = release(
         "--ledger", files / "ledger.json", "--data-set", "trips", "--budget-epsilon", 5, "--budget-delta", 0.05
     )
     assert (code, said) == (1, "")
-    assert "No space left on device" in told
+    assert "No space left on device. nothing was written. The release was drawn, and is charged to" in told
     assert "running again spends again" in told
     assert not [path for path in files.iterdir() if "out" in path.name]
     assert len(json.loads((files / "ledger.json").read_text())["releases"]) == 1
+
+
+@pytest.mark.parametrize(("fails", "code"), [(KeyboardInterrupt(), 130), (MemoryError(), 1), (OSError(5, "Input/output error"), 1)])
+def test_what_stops_a_charged_release_says_what_is_there_and_what_was_spent(release, files, monkeypatch, fails, code):
+    """Before anything is written, and after the release itself, while the report is."""
+    from dpjax import release as room
+
+    account = ("--ledger", files / "ledger.json", "--data-set", "trips", "--budget-epsilon", 9, "--budget-delta", 0.5)
+
+    def fail(*_):
+        raise fails
+
+    for name, there in (
+        ("write_private", "o1 is complete; what was to follow it is not"),
+        ("write_release", "nothing was written"),
+    ):
+        out = {"write_private": "o1", "write_release": "o2"}[name]
+        monkeypatch.setattr(room, name, fail)
+        found, said, told = release(*account, "--private-report", files / "report.txt", out=out)
+        assert (found, said) == (code, ""), told
+        assert there in told
+        assert "is charged to" in told
+        assert "running again spends again" in told
+        assert "continues from there" not in told
+    assert len(json.loads((files / "ledger.json").read_text())["releases"]) == 2
+    assert (files / "o1" / "model.csv").exists()
+    assert not (files / "o2").exists()
+
+
+@pytest.mark.parametrize("stdout", ["full", "closed pipe"])
+def test_a_release_whose_name_cannot_be_printed_is_there_and_not_to_be_repeated(files, stdout):
+    import os
+    import subprocess
+
+    command = """
+import sys; from dpjax.cli import main
+sys.exit(main(["privatize-model", "trips.csv", "--labels", "labels.csv", "--epsilon", "2", "--delta", "0.01", "--row-records", "50",
+    "-o", "out", "--ledger", "l.json", "--data-set", "x", "--budget-epsilon", "5", "--budget-delta", "0.1"]))"""
+    if stdout == "full":
+        sink = os.open("/dev/full", os.O_WRONLY)
+    else:
+        reader, sink = os.pipe()
+        os.close(reader)
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, sys.path))}
+    done = subprocess.run(
+        [sys.executable, "-c", command], stdout=sink, stderr=subprocess.PIPE, text=True, check=False, cwd=files, env=env
+    )
+    os.close(sink)
+    last = done.stderr.splitlines()[-1]
+    assert done.returncode == 1, done.stderr
+    assert "out is complete. The release was drawn, and is charged to l.json: do not run it again, which would spend again" in last
+    assert "continues from there" not in done.stderr
+    assert len(json.loads((files / "l.json").read_text())["releases"]) == 1
+    assert read_release(files / "out" / "model.nc").sizes["from"] == 3
+
+
+CLASHES = {
+    "report and release": ("--private-report", "out"),
+    "the same by another road": ("--private-report", "./sub/../out"),
+    "report in the release": ("--private-report", "out/report.txt"),
+    "report over the records": ("--private-report", "trips.csv"),
+    "report over the labels": ("--private-report", "labels.csv"),
+    "report and ledger": ("--private-report", "new.json", "--ledger", "new.json"),
+    "report and the ledger's lock": ("--private-report", "new.json.lock", "--ledger", "new.json"),
+    "release and ledger": ("--ledger", "out"),
+    "release and the ledger's lock": ("--ledger", "ou", "-o", "ou.lock"),
+    "ledger over the records": ("--ledger", "trips.csv"),
+    "ledger over the labels": ("--ledger", "link.csv"),
+    "support and report": ("--support", "pairs.csv", "--private-report", "pairs.csv"),
+    "no folder for the report": ("--private-report", "none/report.txt"),
+    "a name too long": ("-o", "o" * 300),
+}
+
+
+@pytest.mark.parametrize("name", CLASHES)
+def test_files_that_clash_or_cannot_be_are_refused_before_the_records_are_read(call, files, monkeypatch, name):
+    from dpjax import release as room
+
+    monkeypatch.chdir(files)
+    (files / "sub").mkdir()
+    (files / "pairs.csv").write_text("a,b\nb,c\nc,a\n")
+    (files / "link.csv").symlink_to("labels.csv")
+    monkeypatch.setattr(room, "read_records", lambda *_, **__: pytest.fail("the records were read"))
+    before = {path: path.read_bytes() for path in files.iterdir() if path.is_file()}
+    base = ("privatize-model", "trips.csv", "--epsilon", 2, "--delta", 0.01, "--labels", "labels.csv", "-o", "out")
+    account = ("--data-set", "x", "--budget-epsilon", 5, "--budget-delta", 0.1) if "--ledger" in CLASHES[name] else ()
+    code, said, told = call(*base, *account, *CLASHES[name])
+    assert (code, said) == (2, ""), told
+    assert "Traceback" not in told
+    assert {path: path.read_bytes() for path in files.iterdir() if path.is_file()} == before
+    assert sorted(path.name for path in files.iterdir() if path.is_dir()) == ["sub"]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_no_value_of_a_record_changes_what_is_said_or_the_exit_code(release, files, kind):
+    """With --outside drop: the same words and code 0 for records of any content; with stop: one sentence for all that are outside."""
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    (files / "labels.csv").write_text("1\n2\n3\n")
+    told = []
+    for number, value in enumerate((1.0, None, float("nan"), 1.5, 1e300, float("inf"), -4711.0)):
+        path = files / f"{number}.{kind}"
+        if kind == "parquet":
+            pq.write_table(pa.table({"from": [1.0, value], "to": [2.0, 3.0]}), path)
+        else:
+            path.write_text(f"from,to\n1,2\n{'1' if value == 1 else '' if value is None else value},3\n")
+        found = release("--outside", "drop", counts=path.name, out=f"out{number}")
+        told.append((found[0], found[2]))
+        if number:
+            code, said, why = release(counts=path.name, out="stopped")
+            assert (code, said) == (2, "")
+            assert why.splitlines()[-1].endswith("a label that is not in the public list of labels")
+            assert "4711" not in why
+    assert set(told) == {(0, told[0][1])}
+
+
+def test_progress_on_a_terminal_alone_and_of_bytes_alone(release, files, monkeypatch):
+    import io
+
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    quiet = release(out="quiet")
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    assert release(out="loud")[0] == 0
+    size = (files / "trips.csv").stat().st_size
+    assert f"{size / 1000:.1f}k" in screen.getvalue()
+    assert "B/s" in screen.getvalue()
+    assert "B/s" not in quiet[2]
 
 
 def test_help_loads_nothing_heavy():

@@ -55,6 +55,41 @@ def test_labels_that_a_spreadsheet_would_run():
     assert [spreadsheet_safe(x) for x in ("-3", "+4.5", "a=1", "")] == ["-3", "+4.5", "a=1", ""]
 
 
+def test_no_two_labels_become_one_in_a_spreadsheet_and_all_come_back(tmp_path):
+    import pandas as pd
+
+    from dpjax.release import read_public_labels
+
+    labels = ("=x", "'=x", "''=x", "x", "'x", "'", "''", "-3", "'-3", "@a", "'tis")
+    assert len({spreadsheet_safe(label) for label in labels}) == len(labels)
+    (tmp_path / "labels.csv").write_text("\n".join(labels) + "\n")
+    names = read_public_labels(tmp_path / "labels.csv")
+    assert names == labels
+    plan = Plan.make(names, epsilon=1.0, delta=0.02, row_records=50)
+    write_release(plan.draw(records_of(np.eye(len(labels), dtype=int))), plan.statement(), tmp_path / "out")
+    table = pd.read_csv(tmp_path / "out" / "model.csv", index_col=0)
+    for axis in (table.index, table.columns):
+        assert tuple(str(name).removeprefix("'") for name in axis) == labels
+        assert not [name for name in axis if str(name)[0] in "=+@"]
+
+
+def test_a_place_is_tried_before_it_is_used(tmp_path):
+    from dpjax.release.output import check_usable
+
+    check_usable(tmp_path / "new", "--out")
+    assert list(tmp_path.iterdir()) == []
+    for wrong, said in (
+        ("n" * 300, "nothing can be written there"),
+        ("no/new", "folder does not exist"),
+        (".", "something already"),
+    ):
+        with pytest.raises(ValueError, match=rf"^--out is .*{said}"):
+            check_usable(tmp_path / wrong, "--out")
+    with pytest.raises(ValueError, match="nothing can be written there"):
+        check_usable(pathlib.Path("/proc/new"), "--out")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_failure_leaves_nothing(tmp_path):
     def fail(path: pathlib.Path) -> None:
         path.write_text("half")

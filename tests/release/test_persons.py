@@ -184,6 +184,19 @@ def test_files_with_a_column_of_persons(trips, tmp_path):
         read_records(tmp_path / "counted.csv", LABELS, persons=PersonColumn("who", PersonBound(3)))
 
 
+def test_a_missing_person_is_nobody_and_not_one_person_in_parquet(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    who = {"floats": [1.0, 1.0, math.nan, None], "texts": ["x", " x", "", None], "others": [0.5, 0.5, math.nan, math.nan]}
+    for name, column in who.items():
+        path = tmp_path / f"{name}.parquet"
+        pq.write_table(pa.table({"from": ["a"] * 4, "to": ["b"] * 4, "who": column}), path)
+        records = read_records(path, LABELS, persons=PersonColumn("who", PersonBound(1)))
+        assert dict(records.counts) == {(0, 1): 1}
+        assert (records.dropped["without a person"], records.dropped[BEYOND]) == (2, 1)
+
+
 def test_a_plan_for_persons_takes_bounded_records_alone():
     plan = Plan.make(LABELS, epsilon=1.0, delta=0.02, row_records=50, records_per_person=2)
     sampler = PersonSampler(PersonBound(2))

@@ -45,9 +45,97 @@ def test_numbers_as_labels_in_parquet_and_missing_states(tmp_path):
     path = parquet(tmp_path, PULocationID=[1, 2, None, 1], DOLocationID=[2.0, 2.0, 1.0, 265.0])
     found = read_records(path, ("1", "2"), outside="drop")
     assert dict(found.counts) == {(0, 1): 1, (1, 1): 1}
-    assert dict(found.dropped) == {"without a state": 1, "with a label outside the public list": 1}
-    with pytest.raises(RecordError, match="line 4: a label that is not in the public list"):
+    assert dict(found.dropped) == {"with a label outside the public list": 2}
+    with pytest.raises(RecordError, match="line 3: a label that is not in the public list"):
         read_records(path, ("1", "2"))
+
+
+STRANGE = {
+    "null": (None, ""),
+    "NaN": (float("nan"), ""),
+    "fraction": (1.5, "1.5"),
+    "beyond whole numbers": (1e300, "1e300"),
+    "infinite": (float("inf"), "inf"),
+    "negative": (-1.0, "-1"),
+}
+
+
+@pytest.mark.parametrize("counted", [False, True])
+@pytest.mark.parametrize("name", STRANGE)
+def test_no_value_of_a_label_is_a_fault_of_the_file_in_text_or_parquet(tmp_path, name, counted):
+    """A record with such a value in either column is outside the list: dropped or refused, in the same words for every value and layout."""
+    value, text = STRANGE[name]
+    for column in (0, 1):
+        rows = [[1.0, 2.0], [2.0, 1.0], [1.0, 1.0]]
+        rows[1][column] = value
+        cells = [[("" if x is None else str(int(x)) if x in (1.0, 2.0) else text) for x in row] for row in rows]
+        more = {"count": [1, 1, 1]} if counted else {}
+        files = [
+            parquet(tmp_path, **{"from": [row[0] for row in rows], "to": [row[1] for row in rows]}, **more),
+            write(
+                tmp_path,
+                "\n".join(",".join(row) for row in [["from", "to", *more], *([*row, *("1" for _ in more)] for row in cells)]),
+            ),
+        ]
+        for path, line in zip(files, (2, 3), strict=True):
+            found = read_records(path, ("1", "2"), outside="drop")
+            assert dict(found.counts) == {(0, 1): 1, (0, 0): 1}
+            assert dict(found.dropped) == {"with a label outside the public list": 1}
+            with pytest.raises(RecordError) as caught:
+                read_records(path, ("1", "2"))
+            assert str(caught.value) == f"{path}, line {line}: a label that is not in the public list of labels"
+
+
+def test_spaces_kinds_of_text_and_what_is_no_text_in_parquet(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+
+    labels = [" a", "b ", "a", None, "", "c\0", "b"]
+    kinds = [
+        pa.array(labels),
+        pa.array(labels, pa.large_string()),
+        pa.array([x and x.encode() for x in labels]),
+        pa.array(labels).dictionary_encode(),
+    ]
+    for number, kind in enumerate(kinds):
+        path = parquet(tmp_path, f"{number}.parquet", **{"from": kind, "to": pa.array(["a"] * 7)})
+        found = read_records(path, LABELS, outside="drop")
+        assert dict(found.counts) == {(0, 0): 2, (1, 0): 2}, kind.type
+        assert found.dropped.total() == 3
+    spaced = read_records(write(tmp_path, 'from,to\n a,a\nb ,a\na,a\n,a\n"",a\nc,a\nb,a\n'), LABELS, outside="drop")
+    assert dict(spaced.counts) == {(0, 0): 2, (1, 0): 2}
+    broken = pa.Array.from_buffers(
+        pa.string(), 2, [None, pa.py_buffer(np.array([0, 1, 2], np.int32).tobytes()), pa.py_buffer(b"\xffa")]
+    )
+    path = parquet(tmp_path, "latin.parquet", **{"from": broken, "to": broken})
+    assert dict(read_records(path, LABELS, outside="drop").counts) == {(0, 0): 1}
+    many = [f"s{i}" for i in range(200)]
+    small = pa.DictionaryArray.from_arrays(pa.array([0, None, 127], pa.int8()), pa.array(many))
+    path = parquet(tmp_path, "small.parquet", **{"from": small, "to": small})
+    assert dict(read_records(path, tuple(many), outside="drop").counts) == {(0, 0): 1, (127, 127): 1}
+
+
+def test_columns_of_another_kind_are_refused_by_their_type_alone(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+
+    for kind in (pa.array([["a"]]), pa.array([[]], pa.list_(pa.string())), pa.array([None], pa.timestamp("s")), pa.array([True])):
+        with pytest.raises(RecordError, match="hold texts or numbers"):
+            read_records(parquet(tmp_path, **{"from": kind, "to": pa.array(["a"])}), LABELS, outside="drop")
+    path = parquet(tmp_path, **{"from": pa.nulls(1), "to": pa.array([None], pa.decimal128(5, 0))})
+    assert read_records(path, LABELS, outside="drop").dropped.total() == 1
+
+
+def test_progress_is_told_the_bytes_of_the_file_whatever_is_in_it(tmp_path):
+    long = "from,to\n" + "a,b\n" * 900_000
+    plain, zipped = write(tmp_path, long), write(tmp_path, gzip.compress(long.encode()), "long.csv.gz")
+    for path in (plain, zipped):
+        told = []
+        assert read_records(path, LABELS, progress=told.append).counts[0, 1] == 900_000
+        assert sum(told) == path.stat().st_size
+        assert max(told) <= 1 << 20
+    told = []
+    path = parquet(tmp_path, **{"from": ["a"] * 9, "to": ["b"] * 9})
+    assert read_records(path, LABELS, progress=told.append).counts[0, 1] == 9
+    assert sum(told) >= path.stat().st_size / 2
 
 
 def test_counts_up_to_2_63_add_up_beyond_it(tmp_path):
@@ -100,7 +188,7 @@ def test_a_bad_parquet_file_a_folder_and_no_file(tmp_path):
     for path, said in (
         (write(tmp_path, SECRET, "bad.parquet"), "no whole parquet file"),
         (parquet(tmp_path, "other.parquet", a=["a"], b=["b"]), "it needs a column from"),
-        (parquet(tmp_path, "half.parquet", **{"from": [0.5], "to": [1.0]}), "no whole parquet file"),
+        (parquet(tmp_path, "half.parquet", **{"from": [0.5], "to": [1.0]}), "line 1: a label that is not"),
         (parquet(tmp_path, "less.parquet", **{"from": ["a"], "to": ["b"], "count": [-4711]}), "line 1: a count"),
         (tmp_path, "give the path of a file"),
         (tmp_path / "none.csv", "no such file"),
