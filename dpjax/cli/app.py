@@ -47,5 +47,5 @@ def _root(
 
 for command in (run, submit, merge, plot, compare, audit, info):
     app.command(command.__name__.replace("_", "-"))(guarded(command))
-for command in (privatize_model, privatize_trajectory):  # what they release is not continued: the same command releases again
-    app.command(command.__name__.replace("_", "-"))(guarded(ending_orderly(command), kept=""))
+for publishing in (privatize_model, privatize_trajectory):  # what they release is not continued: the same command releases again
+    app.command(publishing.__name__.replace("_", "-"))(guarded(ending_orderly(publishing), kept=""))

@@ -8,7 +8,8 @@
     129  a command that publishes was stopped by SIGHUP, 143 by SIGTERM; no temporary file is left
     130  stopped by Ctrl-C; what is stored is kept
 
-A reader of standard output that goes away when all is done and only words were left to say changes no code.
+A reader of standard output that goes away when all is done and only words were left to say changes no code, unless the words were
+the name of a release.
 
 Set DPJAX_TRACEBACK=1 to see where a sentence came from.
 """

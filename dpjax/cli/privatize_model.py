@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpjax.cli import model_options as options
 from dpjax.cli.account import Account, one_of, open_account
-from dpjax.cli.errors import DONE, FAILED, STOPPED
+from dpjax.cli.errors import DONE, FAILED, Ended
+from dpjax.cli.signals import Terminated
 
 if TYPE_CHECKING:
     from dpjax.release import Plan, Records
@@ -158,20 +159,21 @@ def _release(plan: Plan, reading: _Reading, out: pathlib.Path, account: Account 
         release.write_release(model, plan.statement(), out)
         if report is not None:
             release.write_private(report, release.private_report(records, model))
-    except (OSError, MemoryError, ValueError, KeyboardInterrupt) as error:
-        return _stopped(error, out, account)
+    except (KeyboardInterrupt, Terminated) as stop:
+        raise Ended(stop, _left(out, account)) from stop
+    except (OSError, MemoryError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error) or "there is not enough memory"
+        print(f"dpjax: error: {why}. {_left(out, account)}", file=sys.stderr)
+        return FAILED
     with contextlib.suppress(OSError):
         print(*([] if report is None else [f"{report}: PRIVATE, for the data holder alone\n"]), end="", file=sys.stderr)
     return _announced(out, account)
 
 
-def _stopped(error: BaseException, out: pathlib.Path, account: Account | None) -> int:
-    """Say what stopped a release that may have been drawn, what is there of it, and what it has spent."""
-    stopped = isinstance(error, KeyboardInterrupt)
-    why = "stopped" if stopped else getattr(error, "strerror", None) or str(error) or "there is not enough memory"
+def _left(out: pathlib.Path, account: Account | None) -> str:
+    """What is there of a release that may have been drawn when it was stopped, and what it has spent."""
     there = f"{out} is complete; what was to follow it is not" if out.exists() else "nothing was written"
-    print(f"dpjax: error: {why}. {there}. {_charged(account)}: running again spends again", file=sys.stderr)
-    return STOPPED if stopped else FAILED
+    return f"{there}. {_charged(account)}: running again spends again"
 
 
 def _announced(out: pathlib.Path, account: Account | None) -> int:

@@ -110,7 +110,7 @@ def privatize_trajectory(
     _say(f"{said}\n{cost}\n", kept=statement is not None)
     options: dict[str, Any] = {"start": first, "identifiers": id_column}
     with _spending(account, out) as charge, contextlib.ExitStack() as files:
-        lines = sys.stdin.buffer if stream is None else files.enter_context(open(stream, "rb"))
+        lines: Any = sys.stdin.buffer if stream is None else files.enter_context(open(stream, "rb"))
         sink = None if out is None else files.enter_context(new_file(out))
         paper = files.enter_context(contextlib.ExitStack())
         words = None if statement is None else paper.enter_context(new_file(statement))

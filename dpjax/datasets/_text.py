@@ -18,7 +18,7 @@ import re
 import tarfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import IO, Any, NoReturn
+from typing import Any, NoReturn
 
 from dpjax._errors import invalid
 
@@ -173,7 +173,7 @@ def number(text: str, path: PathLike, line: int, what: str) -> float:
 
 
 @contextlib.contextmanager
-def _binary(path: PathLike, progress: Progress | None) -> Iterator[IO[bytes]]:
+def _binary(path: PathLike, progress: Progress | None) -> Iterator[io.BufferedIOBase]:
     with opened(path, progress) as file:
         zipped = file.peek(2)[:2] == b"\x1f\x8b"
         with gzip.open(file, "rb") if zipped else contextlib.nullcontext(file) as stream:

@@ -125,6 +125,6 @@ def _text(value: Any) -> str:
         return ""
     if isinstance(value, bytes):
         return value.decode("utf-8", "surrogateescape").strip()
-    if isinstance(value, float | Decimal) and abs(value) < _WHOLE_BELOW and value == int(value):
+    if isinstance(value, float | Decimal) and -_WHOLE_BELOW < value < _WHOLE_BELOW and value == int(value):
         return str(int(value))
     return str(value)

@@ -111,7 +111,7 @@ def test_a_second_signal_does_not_disturb_the_clearing_up():
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
-def test_a_reader_that_leaves_when_all_is_written_changes_no_code(tmp_path):
+def test_a_reader_that_leaves_before_the_release_is_named_is_told_that_it_is_complete(tmp_path):
     (tmp_path / "labels.csv").write_text("A\nB\n")
     (tmp_path / "counts.csv").write_text("from,to,count\nA,B,3\nB,A,2\n")
     common = (tmp_path / "counts.csv", "--epsilon", "1", "--delta", "1e-6", "--labels", tmp_path / "labels.csv")
@@ -120,7 +120,8 @@ def test_a_reader_that_leaves_when_all_is_written_changes_no_code(tmp_path):
     told = process.stderr.read().decode()
     process.stdin.close()
     process.stderr.close()
-    assert process.wait() == 0
-    assert "dpjax: done; whoever read standard output closed it" in told
+    assert process.wait() == 1
+    assert "is complete" in told
+    assert "do not run it again" in told
     assert "Exception" not in told
     assert (tmp_path / "out" / "model.csv").exists()
