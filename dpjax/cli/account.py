@@ -40,6 +40,12 @@ class Account(NamedTuple):
         return f"{spent}{'' if self.once is None else ', and with the first stream so is what its chain cost'}"
 
 
+def ledger_files(ledger: pathlib.Path | None) -> dict[str, pathlib.Path | None]:
+    """The ledger and the lock that is made beside it, by the words for them in a message."""
+    lock = None if ledger is None else ledger.resolve().with_name(f"{ledger.resolve().name}.lock")
+    return {"--ledger": ledger, "the lock of --ledger": lock}
+
+
 def open_account(
     path: pathlib.Path | None,
     data_set: str | None,

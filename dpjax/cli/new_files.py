@@ -24,13 +24,14 @@ def check_paths(new: Paths, kept: Paths, inputs: Paths) -> None:
 
     new: outputs, which must not exist. kept: files that may exist and are changed, such as a ledger. inputs: files that are read.
     """
+    from dpjax.release.output import check_absent
+
     for option, path in inputs.items():
         if path is not None:
-            require(path.exists() and not path.is_dir(), option, str(path), "no such file")
+            require(os.path.exists(path) and not os.path.isdir(path), option, str(path), "no such file")
     for option, path in new.items():
         if path is not None:
-            require(not os.path.lexists(path), option, str(path), "there is something already; give a new name")
-            require(path.absolute().parent.is_dir(), option, str(path), "its folder does not exist; make it first")
+            check_absent(path, option)
     taken: dict[str, pathlib.Path] = {}
     for option, path in {**inputs, **kept, **new}.items():
         if path is None:
@@ -75,7 +76,7 @@ def _name(temporary: pathlib.Path, target: pathlib.Path) -> None:
 def _same(one: pathlib.Path, other: pathlib.Path) -> bool:
     if one.resolve() == other.resolve():
         return True
-    return one.exists() and other.exists() and one.samefile(other)
+    return os.path.exists(one) and os.path.exists(other) and os.path.samefile(one, other)
 
 
 @contextlib.contextmanager

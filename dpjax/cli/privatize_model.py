@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpjax.cli import model_options as options
-from dpjax.cli.account import Account, one_of, open_account
+from dpjax.cli.account import Account, ledger_files, one_of, open_account
 from dpjax.cli.errors import DONE, FAILED, Ended
+from dpjax.cli.new_files import check_paths
 from dpjax.cli.signals import Terminated
 
 if TYPE_CHECKING:
@@ -95,15 +96,9 @@ def _check_files(
     inputs: Mapping[str, pathlib.Path | None], ledger: pathlib.Path | None, outputs: Mapping[str, pathlib.Path | None]
 ) -> None:
     """ValueError where two of the files are one, or nothing can be written in the place of an output."""
-    from dpjax._errors import require
     from dpjax.release.output import check_usable
 
-    lock = None if ledger is None else ledger.resolve().with_name(f"{ledger.resolve().name}.lock")
-    named = {path.resolve(): option for option, path in inputs.items() if path is not None}
-    for option, path in {"--ledger": ledger, "the lock of --ledger": lock, **outputs}.items():
-        if path is not None:
-            other = named.setdefault(path.resolve(), option)
-            require(other == option, option, str(path), f"{other} is the same file; give another name")
+    check_paths(outputs, ledger_files(ledger), inputs)
     for option, path in outputs.items():
         if path is not None:
             check_usable(path, option)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from dpjax.cli.account import Account, open_account
+from dpjax.cli.account import Account, ledger_files, open_account
 from dpjax.cli.errors import DONE, Ended
 from dpjax.cli.new_files import check_paths, new_file
 from dpjax.cli.public_chain import FORMS, read_public_chain
@@ -126,8 +126,7 @@ def _check_files(inputs: dict[str, pathlib.Path | None], new: dict[str, pathlib.
     """ValueError, before anything is read, unless every file is one of its own and the statement has somewhere to go."""
     from dpjax._errors import require
 
-    lock = None if ledger is None else ledger.resolve().with_name(f"{ledger.resolve().name}.lock")
-    check_paths(new, {"--ledger": ledger, "the lock of --ledger": lock}, inputs)
+    check_paths(new, ledger_files(ledger), inputs)
     require(inputs["STREAM"] is not None or sys.stdin is not None, "standard input", "closed", "open it, or name the stream's file")
     require(is_heard() or new["--statement"] is not None, "standard error", "closed", "open it, or give --statement a new file")
     if new["--out"] is None:

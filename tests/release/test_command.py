@@ -196,6 +196,7 @@ CLASHES = {
     "release and the ledger's lock": ("--ledger", "ou", "-o", "ou.lock"),
     "ledger over the records": ("--ledger", "trips.csv"),
     "ledger over the labels": ("--ledger", "link.csv"),
+    "ledger over the records by a hard link": ("--ledger", "hard.csv"),
     "support and report": ("--support", "pairs.csv", "--private-report", "pairs.csv"),
     "no folder for the report": ("--private-report", "none/report.txt"),
     "a name too long": ("-o", "o" * 300),
@@ -210,6 +211,7 @@ def test_files_that_clash_or_cannot_be_are_refused_before_the_records_are_read(c
     (files / "sub").mkdir()
     (files / "pairs.csv").write_text("a,b\nb,c\nc,a\n")
     (files / "link.csv").symlink_to("labels.csv")
+    (files / "hard.csv").hardlink_to(files / "trips.csv")
     monkeypatch.setattr(room, "read_records", lambda *_, **__: pytest.fail("the records were read"))
     before = {path: path.read_bytes() for path in files.iterdir() if path.is_file()}
     base = ("privatize-model", "trips.csv", "--epsilon", 2, "--delta", 0.01, "--labels", "labels.csv", "-o", "out")
