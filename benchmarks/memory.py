@@ -36,6 +36,7 @@ def _measured(cells: int = CELLS, samples: int = SAMPLES) -> dict[str, float]:
     import xarray  # noqa: F401
 
     from dpjax import datasets, sweep
+    from dpjax._errors import require
     from dpjax.sweep.workloads.matrix import MatrixWorkload
 
     baseline: list[float] = []
@@ -92,7 +93,8 @@ def _measured(cells: int = CELLS, samples: int = SAMPLES) -> dict[str, float]:
     start = time.perf_counter()
     try:
         with tempfile.TemporaryDirectory() as directory:
-            sweep.run(sweep.plan(config, workload, out=f"{directory}/out"), progress=UntilSampled())
+            outcome = sweep.run(sweep.plan(config, workload, out=f"{directory}/out"), progress=UntilSampled())
+        require(not outcome.failed, "cells that failed", outcome.failed, "a figure of a sweep that is not whole says nothing")
     finally:
         done.set()
         watcher.join()

@@ -23,7 +23,7 @@ def following_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def checking_itself(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same for a `function` that checks concrete input itself (`faults`, `refuse`), while its result is on its way."""
+    """The same for a `function` that checks concrete input itself (`faults`, `refuse`), in the program of its result."""
     return _following(function, lambda P: None)
 
 
@@ -68,7 +68,7 @@ def require_stochastic(P: jax.Array) -> None:
     refuse(P, *faults(P))
 
 
-def refuse(P: jax.Array, least: jax.Array, gap: jax.Array) -> None:
+def refuse(P: jax.Array, least: Any, gap: Any) -> None:
     """The error for the `faults` of `P`, if they are any."""
     if P.size == 0 or (float(least) >= 0 and float(gap) <= row_sum_tolerance(P.dtype)):
         return

@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 from scipy import sparse
 
 from dpjax._errors import invalid, require
@@ -51,9 +51,9 @@ def finite_stationary(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n"]
     """`gth`, checked, its NaN looked into: matrices with one closed class mended, others a ValueError; a trace gets `gth` as it is."""
     if isinstance(P, jax.core.Tracer):
         return gth(P)
-    found, pi = faults(P), gth(P)  # both on their way before either is waited for
-    failed = _any_failed(pi)
-    refuse(P, *found)
+    pi, marks = _with_marks(P)
+    least, gap, failed = np.asarray(marks)
+    refuse(P, least, gap)
     if not failed:
         return pi
     host = np.array(pi)
@@ -64,8 +64,10 @@ def finite_stationary(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n"]
 
 
 @jax.jit
-def _any_failed(pi: Float[Array, "*batch n"]) -> Bool[Array, ""]:
-    return jnp.isnan(pi[..., 0]).any()
+def _with_marks(P: Float[Array, "*batch n n"]) -> tuple[Float[Array, "*batch n"], Float[Array, " marks"]]:
+    """The laws, and what the host must know before it trusts them: the `faults` of P, and 1 where some law is NaN, else 0."""
+    pi = gth(P)
+    return pi, jnp.stack([*faults(P), jnp.isnan(pi[..., 0]).any().astype(P.dtype)])
 
 
 def _of_one_closed_class(P: Float[np.ndarray, "n n"], name: str) -> Float[np.ndarray, " n"]:
