@@ -78,7 +78,6 @@ def test_a_record_that_is_only_added_needs_less():
         ({"epsilon": [1.0, 2.0]}, "one number"),
         ({"delta": 0.0}, "delta is 0"),
         ({"delta": 1.0}, "delta is 1"),
-        ({"adjacency": "any"}, "adjacency is 'any'"),
     ],
 )
 def test_refusals_name_the_argument(change, words):
