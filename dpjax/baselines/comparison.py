@@ -23,7 +23,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.optimize
 from jaxtyping import Array, Bool, Float, Key
 
 from dpjax._errors import require
@@ -32,7 +31,7 @@ from dpjax.baselines.discrete_gaussian import DiscreteGaussianMechanism
 from dpjax.baselines.discrete_laplace import DiscreteLaplaceMechanism
 from dpjax.baselines.expected import dirichlet_errors, expected_kl_floored
 from dpjax.chains import gth
-from dpjax.simplex import MatrixMechanism, PseudocountMechanism, PublicRows, dirichlet
+from dpjax.simplex import MatrixMechanism, PseudocountMechanism, PublicRows, dirichlet, least_pseudocount
 
 PAPER, PSEUDOCOUNT = "Dirichlet, paper's form", "Dirichlet, pseudo-count"
 LAPLACE, LAPLACE_PROJECTED = "discrete Laplace, floored", "discrete Laplace, projected"
@@ -139,9 +138,7 @@ def _paper(key: Key[Array, ""], truth: Truth, epsilon: float, delta: float, draw
 
 
 def _pseudocount(key: Key[Array, ""], truth: Truth, epsilon: float, delta: float, draws: int) -> Measured:
-    least = scipy.optimize.brentq(
-        lambda alpha: alpha * epsilon + np.log(2 * alpha + 1) + np.log(delta), 0.0, -np.log(delta) / epsilon
-    )
+    least = least_pseudocount(epsilon=epsilon, delta=delta)
     tried = []
     for factor in _HINDSIGHT:
         m = PseudocountMechanism.calibrate(epsilon=epsilon, delta=delta, pseudocount=max(factor * least, 1e-6))

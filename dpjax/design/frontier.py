@@ -2,7 +2,7 @@
 
 A row with shapes s (count + alpha) has, by Theorem 6, the privacy curve of Beta(s m + s, s m) against its mirror, m = smallest count that is
 publicly known + alpha, h = s. So everything a row's privacy depends on is (s, m), and the largest s is one function s*(m), increasing from 0 at
-the least m that can meet the target, e^{-m epsilon}/(2m + 1) = delta. log s* is nearly a line in t = log(m - least), with slopes from 1/2 to 1:
+the least m that can meet the target (`least_pseudocount`). log s* is nearly a line in t = log(m - least), with slopes from 1/2 to 1:
 it is calibrated exactly at `NODES` points and interpolated by a cubic spline, within 1e-6 of the exact one in the middle of the table.
 The interpolant only guides a search: what a search ends at is calibrated afresh.
 """
@@ -17,8 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from dpjax._errors import require
-from dpjax.simplex import calibrate_exact
-from dpjax.simplex._rounding import check_delta, check_epsilon
+from dpjax.simplex import calibrate_exact, least_pseudocount
 
 NODES = 160
 _NEAREST, _FARTHEST = 1e-3, 1e7  # m - least over least, at the two ends of the table
@@ -40,7 +39,7 @@ def frontier(epsilon: float, delta: float) -> Frontier:
     """The table at (epsilon, delta), float64 on the host; ValueError for an epsilon or delta that is none."""
     from scipy.interpolate import CubicSpline
 
-    least = _least_cell(epsilon, delta)
+    least = least_pseudocount(epsilon=epsilon, delta=delta)
     words = f"the smallest cell that can meet it is {least:.3g} records, and designs are made from {_LEAST:g} to {_MOST:g}"
     require(least >= _LEAST, "(epsilon, delta)", (epsilon, delta), f"{words}: ask for a smaller epsilon or delta")
     require(least <= _MOST, "(epsilon, delta)", (epsilon, delta), f"{words}: ask for a larger epsilon or delta")
@@ -71,11 +70,3 @@ def log_largest_scale(table: Frontier, m: Float[Array, "*shape"]) -> Float[Array
     cubic = y0 + u * (d0 + u * (3 * (y1 - y0) - 2 * d0 - d1 + u * (d0 + d1 - 2 * (y1 - y0))))
     end = jnp.where(x < 0, table.slope[0], table.slope[-1])
     return cubic + end * table.step * (x - inside)
-
-
-def _least_cell(epsilon: float, delta: float) -> float:
-    """The m at which e^{-m epsilon}/(2m + 1) = delta."""
-    from scipy.optimize import brentq
-
-    check_epsilon(epsilon), check_delta(delta)
-    return float(brentq(lambda m: -m * epsilon - np.log1p(2 * m) - np.log(delta), 0.0, 0.5 / delta, xtol=1e-14, rtol=1e-14))

@@ -37,6 +37,7 @@ from dpjax.simplex.hockey_stick import (
     log_gamma_hockey_stick,
     log_two_category_delta,
 )
+from dpjax.simplex.least_pseudocount import least_pseudocount
 from dpjax.simplex.matrix import MatrixMechanism
 from dpjax.simplex.mechanism import DirichletMechanism
 from dpjax.simplex.omega import OmegaDelta, omega_delta, omega_delta_at_corner
@@ -78,6 +79,7 @@ __all__ = [
     "incomplete_beta_form",
     "kl_at_corner",
     "kl_of_shares",
+    "least_pseudocount",
     "log_add_remove_delta",
     "log_beta_hockey_stick",
     "log_corner_delta",

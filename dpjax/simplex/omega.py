@@ -115,7 +115,10 @@ def _by_contour(nodes: int, terms: int) -> Callable[..., np.ndarray]:
     return in_blocks(jax.jit(jnp.vectorize(functools.partial(_contour, nodes=nodes, terms=terms))))
 
 
-_RULES = {terms: (_by_contour(2 * _NODES, terms), _by_contour(_NODES, terms)) for terms in (_TERMS, _FEW_TERMS)}
+_RULES = {
+    _TERMS: (in_blocks(omega_delta_at_corner), _by_contour(_NODES, _TERMS)),
+    _FEW_TERMS: (_by_contour(2 * _NODES, _FEW_TERMS), _by_contour(_NODES, _FEW_TERMS)),
+}
 
 
 def sandwich(k: Numbers, eta: Numbers, n: Numbers, gamma: Numbers) -> tuple[Numbers, Numbers]:

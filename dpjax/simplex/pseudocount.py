@@ -58,7 +58,7 @@ def log_add_remove_delta(
 
 _LOG_DELTA = {"replace": in_blocks(log_pseudocount_delta), "add-remove": in_blocks(log_add_remove_delta)}
 
-_ADJACENCIES = 'it must be "replace" or "add-remove"'
+ADJACENCY_WORDS = 'it must be "replace" or "add-remove"'
 
 
 def _delta(adjacency: Adjacency, epsilon: Numbers, scale: Numbers, pseudocount: Numbers) -> Numbers:
@@ -88,7 +88,7 @@ class PseudocountMechanism:
             domain.check_positive(getattr(self, name), name)
         require(bool(1e-12 <= self.scale <= 1e20), "scale", self.scale, "it must lie between 1e-12 and 1e20")
         require(bool(1e-6 <= self.pseudocount <= 1e12), "pseudocount", self.pseudocount, "it must lie between 1e-6 and 1e12")
-        require_word(self.adjacency, "adjacency", _LOG_DELTA, _ADJACENCIES)
+        require_word(self.adjacency, "adjacency", _LOG_DELTA, ADJACENCY_WORDS)
 
     @classmethod
     def calibrate(
@@ -96,7 +96,7 @@ class PseudocountMechanism:
     ) -> PseudocountMechanism:
         """The mechanism with the largest scale that is (epsilon, delta)-private; ValueError with the floor where none is."""
         domain.check_one(epsilon=epsilon, delta=delta, pseudocount=pseudocount)
-        require_word(adjacency, "adjacency", _LOG_DELTA, _ADJACENCIES)
+        require_word(adjacency, "adjacency", _LOG_DELTA, ADJACENCY_WORDS)
         e, d = check_epsilon(epsilon), check_delta(delta)
         alpha = domain.check_positive(pseudocount, "pseudocount")
         start = 1e-6 / (2 * alpha + 1)

@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import beta as beta_law
 
 from dpjax.simplex import omega_delta, omega_delta_at_corner
+from dpjax.simplex._rounding import SAFETY
 from tests.simplex import reference as ref
 
 
@@ -76,6 +77,14 @@ def test_uncertified_region_reports_the_upper_side():
     found = omega_delta(40.0, 0.1, 5, 0.09)
     assert found.method == "sandwich"
     np.testing.assert_allclose(found.delta, min(1.0, found.upper), rtol=1e-9)
+
+
+def test_the_claim_is_the_differentiable_rule_rounded_up():
+    found = omega_delta(20.6, 0.073, 5, 0.05)  # gamma/eta asks for all terms of the series
+    with jax.enable_x64(True):
+        pure = float(omega_delta_at_corner(*(jnp.float64([x]) for x in (20.6, 0.073, 5.0, 0.05)))[0])
+    assert found.method == "exact"
+    assert found.delta == pure * (1 + SAFETY)
 
 
 def test_gradient():

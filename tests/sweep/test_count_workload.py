@@ -10,9 +10,9 @@ from dpjax import datasets, plot, sweep
 from dpjax.baselines import DiscreteGaussianMechanism, DiscreteLaplaceMechanism, calibrated_variance
 from dpjax.chains import MarkovChain
 from dpjax.datasets import Dataset, ReadReport
-from dpjax.simplex import PseudocountMechanism
+from dpjax.simplex import PseudocountMechanism, least_pseudocount
 from dpjax.sweep.blocks import Blocks, Job
-from dpjax.sweep.workloads.count_kinds import TAIL, Target, draw, least_pseudocount
+from dpjax.sweep.workloads.count_kinds import TAIL, Target, draw, pseudocount_mechanism
 
 COUNTS = np.array([[40, 30, 30, 0], [20, 60, 20, 0], [0, 30, 40, 30], [100, 0, 0, 0]])
 NAMES = ["pseudocount", "discrete-laplace", "discrete-gaussian"]
@@ -147,13 +147,13 @@ def test_what_a_cell_promises_is_its_accountant_s_word():
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
-def test_below_the_least_pseudocount_no_scale_meets_the_target(adjacency):
-    least = least_pseudocount(Target(0.7, 1e-5, adjacency))
-    PseudocountMechanism.calibrate(epsilon=0.7, delta=1e-5, pseudocount=least, adjacency=adjacency)
-    with pytest.raises(ValueError, match="a larger pseudocount is needed"):
-        PseudocountMechanism.calibrate(epsilon=0.7, delta=1e-5, pseudocount=0.999 * least, adjacency=adjacency)
-    if adjacency == "replace":  # the limit of Theorem 7's curve as s falls to 0
-        assert np.exp(-least * 0.7) / (2 * least + 1) == pytest.approx(1e-5, rel=1e-3)
+def test_a_factor_multiplies_the_least_pseudocount(adjacency):
+    least = least_pseudocount(epsilon=0.7, delta=1e-5, adjacency=adjacency)
+    m = pseudocount_mechanism(Target(0.7, 1e-5, adjacency), pseudocount=None, factor=1.5)
+    assert (m.pseudocount, m.adjacency) == (1.5 * least, adjacency)
+    assert m.scale == PseudocountMechanism.calibrate(epsilon=0.7, delta=1e-5, pseudocount=1.5 * least, adjacency=adjacency).scale
+    with pytest.raises(ValueError, match=r"\(epsilon, delta\) is \(1e-09, 1e-12\); no pseudo-count reaches it"):
+        pseudocount_mechanism(Target(1e-9, 1e-12, adjacency), pseudocount=None, factor=1.5)
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])

@@ -91,7 +91,7 @@ class CountWorkload(KnownChain):
     """See the module."""
 
     name = "count-matrix"
-    law_version = 1
+    law_version = 2
     axes = AXES
     measures = MEASURES
     exact = EXACT

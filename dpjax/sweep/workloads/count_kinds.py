@@ -13,8 +13,8 @@ counts are all 0 or less is uniform under "floor". Last, for every mechanism and
 so that every transition of the support has a positive probability: a projection that sets cells to 0, or a Dirichlet share that
 underflows, leaves no chain without a stationary law. None of this reads the counts again: it costs no privacy.
 
-The least pseudo-count is the one below which no scale meets the target, found by the accountant as s falls to 0. It is a function of
-epsilon, delta and the adjacency alone.
+The least pseudo-count (`dpjax.simplex.least_pseudocount`) is the one up to which no scale meets the target. It is a function of epsilon,
+delta and the adjacency alone.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from dpjax.baselines import DiscreteGaussianMechanism, DiscreteLaplaceMechanism
 from dpjax.baselines.discrete_gaussian import gaussian_noise, tail_table
 from dpjax.baselines.discrete_laplace import laplace_noise
 from dpjax.baselines.to_simplex import POST_PROCESSING
-from dpjax.simplex import PseudocountMechanism, dirichlet
+from dpjax.simplex import PseudocountMechanism, dirichlet, least_pseudocount
 from dpjax.sweep.workload import Quantity
 
 Name = Literal["pseudocount", "discrete-laplace", "discrete-gaussian"]
@@ -51,7 +51,7 @@ PUBLIC = {
 }
 TAIL = 2**15  # the least width of a Gaussian's table, so that a grid compiles once
 _NOISE = {"discrete-laplace": laplace_noise, "discrete-gaussian": gaussian_noise}
-_LARGEST = 1e9  # pseudo-count
+_SMALLEST, _LARGEST = 1e-6, 1e9  # pseudo-count
 
 
 class Target(NamedTuple):
@@ -82,26 +82,12 @@ class CountLaw:
 def pseudocount_mechanism(target: Target, *, pseudocount: float | None, factor: float | None) -> PseudocountMechanism:
     """Theorem 7's mechanism at this pseudo-count, or at `factor` times the least."""
     epsilon, delta, adjacency = target
-    alpha = pseudocount if pseudocount is not None else least_pseudocount(target) * (factor or 1.0)
+    alpha = pseudocount
+    if alpha is None:
+        least = least_pseudocount(**target._asdict())
+        require(least < _LARGEST, "(epsilon, delta)", (epsilon, delta), "no pseudo-count reaches it: choose another pair")
+        alpha = max(least, _SMALLEST) * (factor or 1.0)
     return PseudocountMechanism.calibrate(epsilon=epsilon, delta=delta, pseudocount=alpha, adjacency=adjacency)
-
-
-def least_pseudocount(target: Target) -> float:
-    """The pseudo-count from which on a scale meets the target, from above and within 1e-9 relative, at least 1e-6."""
-    low, high = 1e-6, 2.0
-    while not _reachable(target, high):
-        low, high = high, 2 * high
-        require(high < _LARGEST, "(epsilon, delta)", target[:2], "no pseudo-count reaches it: choose another pair")
-    while high > low * (1 + 1e-9):
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if _reachable(target, middle) else (middle, high)
-    return high
-
-
-def _reachable(target: Target, alpha: float) -> bool:
-    """Whether some scale, if ever so small, meets the target."""
-    weakest = PseudocountMechanism(scale=1e-6 / (2 * alpha + 1), pseudocount=alpha, adjacency=target.adjacency)
-    return bool(weakest.exact_delta(target.epsilon) <= target.delta)
 
 
 def public_numbers(mechanism: CountMechanism) -> dict[str, float]:
