@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 from dpjax._errors import require, require_number
 
+Amounts = tuple[float, float]
 FORMAT = "dpjax ledger, version 1"
 _AMOUNTS = ("epsilon", "delta")
 _LARGEST = Fraction(sys.float_info.max)  # what a sentence says of two finite amounts whose sum is above it
@@ -57,13 +58,7 @@ def open_ledger(path: pathlib.Path, budget: Budget) -> None:
 
 
 def charge(
-    path: pathlib.Path,
-    data_set: str,
-    adjacency: str,
-    amount: Charge,
-    *,
-    once: Charge | None = None,
-    budget: tuple[float, float] | None = None,
+    path: pathlib.Path, data_set: str, adjacency: str, amount: Charge, *, once: Charge | None = None, budget: Amounts | None = None
 ) -> tuple[float, float]:
     """Add a release; returns what is left. ValueError, and nothing changed, where the budget would be passed.
 
@@ -83,13 +78,7 @@ def charge(
 
 
 def check_affordable(
-    path: pathlib.Path,
-    data_set: str,
-    adjacency: str,
-    amount: Charge,
-    *,
-    once: Charge | None = None,
-    budget: tuple[float, float] | None = None,
+    path: pathlib.Path, data_set: str, adjacency: str, amount: Charge, *, once: Charge | None = None, budget: Amounts | None = None
 ) -> tuple[float, float]:
     """What would be left after a charge; the same errors as `charge`, and nothing changed or made."""
     whole = _budget(data_set, adjacency, budget)
@@ -184,7 +173,7 @@ def _check_folder(path: pathlib.Path) -> None:
     require(path.resolve().parent.is_dir(), "ledger", str(path), "its folder does not exist; make it first")
 
 
-def _budget(data_set: str, adjacency: str, amounts: tuple[float, float] | None) -> Budget | None:
+def _budget(data_set: str, adjacency: str, amounts: Amounts | None) -> Budget | None:
     if amounts is None:
         return None
     _check_amounts("budget ", *amounts)
