@@ -5,6 +5,9 @@ The probabilities are added from the smallest to the largest, S_k = p_(1) + ... 
 relative precision; since S_k <= k p_(k), the interval of candidate (k) has its length p_(k) right to a relative error of order e
 k log2 k. (In the order given, the error would be absolute, e, and a candidate of probability below e could be lost: an infinite
 privacy loss.)
+
+*Speed.* The interval is found by passing over all its bounds, 64 at a time in one fused loop over the draws: elementwise, so that it
+fills the vector units, where bisection reads the bounds one by one from memory.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from dpjax.selection._uniform import open_uniform
+
+_BOUNDS = 64  # of the cumulative law, in a pass
 
 
 def draw_by_inverse(
@@ -39,9 +44,27 @@ def draw_from(key: Key[Array, ""], law: Float[Array, "*batch m"], shape: tuple[i
 
 
 def _invert(law: Float[Array, " m"], u: Float[Array, " draws"]) -> Int[Array, " draws"]:
-    order = jnp.argsort(law)
+    order = jnp.argsort(law).astype(jnp.int32)
     cumulative = jnp.cumsum(law[order])
-    rank = jnp.searchsorted(cumulative, u * cumulative[-1], side="right", method="scan_unrolled")
     # u S_m may round up to S_m: the last interval, of the likeliest candidate, is closed
-    index = order[jnp.minimum(rank, law.shape[0] - 1)]
-    return jnp.where(cumulative[-1] > 0, index, -1).astype(jnp.int32)
+    index = _last_passed(u * cumulative[-1], cumulative[:-1], order)
+    return jnp.where(cumulative[-1] > 0, index, -1)
+
+
+def _last_passed(point: Float[Array, " draws"], bounds: Float[Array, " bounds"], order: Int[Array, " m"]) -> Int[Array, " draws"]:
+    """order[k] with k the number of bounds, which increase, that a point has reached."""
+    index = jnp.broadcast_to(order[0], point.shape)
+    if len(bounds) <= _BOUNDS:
+        return _pass(index, point, bounds, order[1:])
+    spare = -len(bounds) % _BOUNDS
+    blocks = jnp.pad(bounds, (0, spare), constant_values=jnp.inf).reshape(-1, _BOUNDS)
+    names = jnp.pad(order[1:], (0, spare)).reshape(-1, _BOUNDS)
+    return jax.lax.fori_loop(0, len(blocks), lambda i, index: _pass(index, point, blocks[i], names[i]), index)
+
+
+def _pass(
+    index: Int[Array, " draws"], point: Float[Array, " draws"], bounds: Float[Array, " b"], names: Int[Array, " b"]
+) -> Int[Array, " draws"]:
+    for k in range(len(bounds)):
+        index = jnp.where(point >= bounds[k], names[k], index)
+    return index

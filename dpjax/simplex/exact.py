@@ -16,6 +16,7 @@ Every claim is rounded to the safe side (delta and epsilon up, k down) by `SAFET
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 
 import jax
@@ -96,8 +97,13 @@ def joint_epsilon_of(delta: float, k: Numbers, eta: Numbers, n_records: Numbers,
     """
 
     def log_excess(points: Numbers, rows: Int[np.ndarray, " rows"]) -> Numbers:
-        """The logarithm of the claimed delta over the one allowed, broadcast: above 0 where it is passed."""
-        return np.log(delta_up(log_delta_of(points, k[rows], eta[rows], n_records[rows], n[rows])) / delta)
+        """The logarithm of the claimed delta over the one allowed, broadcast: above 0 where it is passed.
+
+        Never of one element, which is a size of its own to compile, late in a sweep (its compiler holds 100 MiB for a while).
+        """
+        size = math.prod(np.broadcast_shapes(points.shape, rows.shape))
+        many = np.repeat(points, 2) if size == 1 else points
+        return np.log(delta_up(log_delta_of(many, k[rows], eta[rows], n_records[rows], n[rows])) / delta)[:size]
 
     rows = np.arange(len(k))
     m = eta * n_records

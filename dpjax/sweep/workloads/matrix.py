@@ -93,7 +93,7 @@ class MatrixWorkload(KnownChain):
     """See the module."""
 
     name = "dirichlet-matrix"
-    law_version = 3
+    law_version = 4
     axes = AXES
     measures = MEASURES
     exact = EXACT
