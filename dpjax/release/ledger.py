@@ -117,10 +117,10 @@ def _load(path: pathlib.Path, budget: Budget | None = None) -> dict[str, Any]:
     if budget is not None and not path.exists():
         return {"format": FORMAT, **budget._asdict(), "releases": []}
     require(path.exists(), "ledger", str(path), "there is no such file; give a budget to make it")
-    try:
-        ledger = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
-    except (OSError, ValueError, RecursionError):  # not readable, no text, no JSON, or nested without end
-        ledger = None
+    ledger: Any = None
+    if path.is_file():
+        with contextlib.suppress(OSError, ValueError, RecursionError):  # not readable, no text, no JSON, or nested without end
+            ledger = json.loads(path.read_text(encoding="utf-8"))
     require(_is_whole(ledger), "ledger", str(path), "it is no ledger of dpjax, or is damaged; nothing is released on its word")
     same = budget is None or all(ledger[name] == value for name, value in budget._asdict().items())
     require(same, "ledger", str(path), "it exists with another data set, adjacency or budget, which cannot be changed")
