@@ -9,7 +9,7 @@ from tests.release.auditing import EPSILON, ONE_MORE, PAIRS, bound, from_a_file,
 from tests.unchecked import as_a_user_has_it  # noqa: F401
 
 pytestmark = pytest.mark.slow
-# Releases of each database: half of an optimum lies 4.4 standard deviations or more below the mean of 100 such audits of the exact laws.
+# Releases of each database: half of an optimum lies 4.4 standard deviations or more below the mean of audits of the exact laws.
 AUDITED = 50_000
 
 
