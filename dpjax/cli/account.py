@@ -1,4 +1,4 @@
-"""The ledger options of the commands that release something: made, checked and charged in one way."""
+"""The ledger options of the commands that release something: checked and charged in one way, and made with the first charge."""
 
 from __future__ import annotations
 
@@ -7,30 +7,56 @@ import pathlib
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dpjax.cli.option_names import by_option
+
 if TYPE_CHECKING:
     from dpjax.release import Charge
 
+_OPTIONS = {
+    "ledger": "--ledger",
+    "data_set": "--data-set",
+    "budget epsilon": "--budget-epsilon",
+    "budget delta": "--budget-delta",
+}
+
+
+class LedgerOptions(NamedTuple):
+    """What was given for --ledger, --data-set, --budget-epsilon and --budget-delta."""
+
+    path: pathlib.Path | None
+    data_set: str | None
+    epsilon: float | None
+    delta: float | None
+
+    def files(self) -> dict[str, pathlib.Path | None]:
+        """The ledger and the lock that is made beside it, by the words for them in a message."""
+        lock = None if self.path is None else self.path.resolve().with_name(f"{self.path.resolve().name}.lock")
+        return {"--ledger": self.path, "the lock of --ledger": lock}
+
 
 class Account(NamedTuple):
-    """A ledger and what a release will be charged there."""
+    """A ledger and what a release will be charged there; budget: what the ledger is made with, (epsilon, delta)."""
 
     path: pathlib.Path
     data_set: str
     neighbours: str
     amount: Charge
-    once: Charge | None = None
+    once: Charge | None
+    budget: tuple[float, float] | None
 
     def check(self) -> None:
-        """ValueError where the budget would be passed."""
+        """ValueError where the budget would be passed; nothing is made."""
         from dpjax.release import check_affordable
 
-        check_affordable(self.path, self.data_set, self.neighbours, self.amount, once=self.once)
+        with by_option(_OPTIONS):
+            check_affordable(self.path, self.data_set, self.neighbours, self.amount, once=self.once, budget=self.budget)
 
     def charge(self) -> None:
         """Charge it and say what is left."""
         from dpjax.release import charge
 
-        left = charge(self.path, self.data_set, self.neighbours, self.amount, once=self.once)
+        with by_option(_OPTIONS):
+            left = charge(self.path, self.data_set, self.neighbours, self.amount, once=self.once, budget=self.budget)
         with contextlib.suppress(OSError):  # it is charged, whether or not anybody hears it
             print(f"charged to {self.path}; left: epsilon {left[0]:.6g}, delta {left[1]:.6g}", file=sys.stderr)
 
@@ -40,34 +66,22 @@ class Account(NamedTuple):
         return f"{spent}{'' if self.once is None else ', and with the first stream so is what its chain cost'}"
 
 
-def ledger_files(ledger: pathlib.Path | None) -> dict[str, pathlib.Path | None]:
-    """The ledger and the lock that is made beside it, by the words for them in a message."""
-    lock = None if ledger is None else ledger.resolve().with_name(f"{ledger.resolve().name}.lock")
-    return {"--ledger": ledger, "the lock of --ledger": lock}
-
-
-def open_account(
-    path: pathlib.Path | None,
-    data_set: str | None,
-    neighbours: str,
-    amount: Charge,
-    budget: tuple[float | None, float | None],
-    once: Charge | None = None,
-) -> Account | None:
-    """The account, its ledger made if a budget is given; None without a ledger."""
-    from dpjax import release
+def open_account(given: LedgerOptions, neighbours: str, amount: Charge, once: Charge | None = None) -> Account | None:
+    """The account, which allows the charge; no file is made or changed. None without a ledger."""
     from dpjax._errors import require
 
+    path, data_set, epsilon, delta = given
     if path is None:
-        given = (data_set, *budget) != (None, None, None)
-        require(not given, "--ledger", None, "a data set's name and budget belong to a ledger: give its file")
+        nothing = (data_set, epsilon, delta) == (None, None, None)
+        require(nothing, "--ledger", None, "a data set's name and budget belong to a ledger: give its file")
         return None
     require(data_set is not None, "--data-set", None, "name the data set that the ledger is of")
+    require((epsilon is None) == (delta is None), "--budget-epsilon, --budget-delta", None, "give both")
     assert data_set is not None
-    if budget != (None, None):
-        require(None not in budget, "--budget-epsilon, --budget-delta", None, "give both")
-        release.open_ledger(path, release.Budget(data_set, neighbours, float(budget[0] or 0), float(budget[1] or 0)))
-    return Account(path, data_set, neighbours, amount, once)
+    budget = None if epsilon is None or delta is None else (epsilon, delta)
+    account = Account(path, data_set, neighbours, amount, once, budget)
+    account.check()
+    return account
 
 
 def one_of(option: str, value: str, choices: tuple[str, ...]) -> Any:

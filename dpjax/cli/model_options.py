@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import pathlib
-from collections.abc import Iterator
 from typing import Annotated
 
 import typer
+
+from dpjax.cli import option_names
 
 Counts = Annotated[
     pathlib.Path | None,
@@ -71,21 +72,6 @@ _OPTIONS = {
     "row_cells": "--row-cells",
     "pseudocount": "--pseudocount",
     "draws": "--resolution",
-    "budget epsilon": "--budget-epsilon",
-    "budget delta": "--budget-delta",
 }
 
-
-@contextlib.contextmanager
-def by_option() -> Iterator[None]:
-    """Within it a sentence `argument is value; mend` of the library begins with the option that set the argument."""
-    try:
-        yield
-    except ValueError as error:
-        name, said, rest = str(error).partition(" is ")
-        if name not in _OPTIONS:
-            raise
-        sentence = f"{_OPTIONS[name]}{said}{rest}"
-    else:
-        return
-    raise ValueError(sentence)
+by_option = functools.partial(option_names.by_option, _OPTIONS)

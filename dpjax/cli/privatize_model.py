@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpjax.cli import model_options as options
-from dpjax.cli.account import Account, ledger_files, one_of, open_account
+from dpjax.cli.account import Account, LedgerOptions, one_of, open_account
 from dpjax.cli.errors import DONE, FAILED, Ended
 from dpjax.cli.new_files import check_paths
 from dpjax.cli.signals import Terminated
@@ -79,26 +79,40 @@ def privatize_model(
     print("\n".join(plan.price()), file=sys.stdout if price else sys.stderr, flush=True)
     if price:
         return DONE
+    inputs = {"COUNTS": counts, "--labels": labels, "--support": allowed}
+    account = LedgerOptions(ledger, data_set, budget_epsilon, budget_delta)
+    return _publish(plan, inputs, {"--out": out, "--private-report": private_report}, account, (layout, outside, person_column))
+
+
+def _publish(
+    plan: Plan,
+    inputs: Mapping[str, pathlib.Path | None],
+    outputs: Mapping[str, pathlib.Path | None],
+    given: LedgerOptions,
+    reading: tuple[str, str, str | None],
+) -> int:
+    """Check what can be refused without reading the records, and release."""
+    from dpjax._errors import require
+    from dpjax.release import Charge
+
+    counts, out = inputs["COUNTS"], outputs["--out"]
     require(counts is not None and out is not None, "COUNTS, --out", None, "name the records and the folder to write")
     assert counts is not None
     assert out is not None
-    _check_files(
-        {"COUNTS": counts, "--labels": labels, "--support": allowed}, ledger, {"--out": out, "--private-report": private_report}
-    )
-    reading = _Reading(counts, layout, outside, person_column)
-    amount = release.Charge(plan.epsilon, plan.delta, f"privatize-model, {plan.form.name}, {len(plan.labels)} states")
+    _check_files(inputs, given, outputs)
+    amount = Charge(plan.epsilon, plan.delta, f"privatize-model, {plan.form.name}, {len(plan.labels)} states")
     with options.by_option():
-        account = open_account(ledger, data_set, plan.form.neighbours, amount, (budget_epsilon, budget_delta))
-    return _release(plan, reading, out, account, private_report)
+        account = open_account(given, plan.form.neighbours, amount)
+    return _release(plan, _Reading(counts, *reading), out, account, outputs["--private-report"])
 
 
 def _check_files(
-    inputs: Mapping[str, pathlib.Path | None], ledger: pathlib.Path | None, outputs: Mapping[str, pathlib.Path | None]
+    inputs: Mapping[str, pathlib.Path | None], given: LedgerOptions, outputs: Mapping[str, pathlib.Path | None]
 ) -> None:
     """ValueError where two of the files are one, or nothing can be written in the place of an output."""
     from dpjax.release.output import check_usable
 
-    check_paths(outputs, ledger_files(ledger), inputs)
+    check_paths(outputs, given.files(), inputs)
     for option, path in outputs.items():
         if path is not None:
             check_usable(path, option)
@@ -141,14 +155,13 @@ def _progress(path: pathlib.Path) -> Iterator[Callable[[int], None] | None]:
 
 
 def _release(plan: Plan, reading: _Reading, out: pathlib.Path, account: Account | None, report: pathlib.Path | None) -> int:
-    """Read, charge, draw, write, in this order; what can be refused without reading is refused first."""
+    """Read, charge, draw, write, in this order."""
     from dpjax import release
 
-    if account is not None:
-        account.check()
     records = reading.records(plan)
     if account is not None:
-        account.charge()
+        with options.by_option():
+            account.charge()
     try:
         model = plan.draw(records)
         release.write_release(model, plan.statement(), out)

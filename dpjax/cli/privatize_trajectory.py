@@ -8,14 +8,13 @@ import json
 import pathlib
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-import typer
-
-from dpjax.cli.account import Account, ledger_files, open_account
+from dpjax.cli import trajectory_options as options
+from dpjax.cli.account import Account, LedgerOptions, open_account
 from dpjax.cli.errors import DONE, Ended
 from dpjax.cli.new_files import check_paths, new_file
-from dpjax.cli.public_chain import FORMS, read_public_chain
+from dpjax.cli.public_chain import read_public_chain
 from dpjax.cli.standard import check_output, is_heard
 
 if TYPE_CHECKING:
@@ -23,67 +22,26 @@ if TYPE_CHECKING:
 
 
 def privatize_trajectory(
-    stream: Annotated[
-        pathlib.Path | None,
-        typer.Argument(
-            metavar="[STREAM]", help="The sensitive states, one a line; standard input unless given.", show_default=False
-        ),
-    ] = None,
-    chain: Annotated[pathlib.Path, typer.Option(metavar="FILE", help=f"The public chain: {FORMS}.", show_default=False)] = ...,  # type: ignore[assignment]
-    epsilon: Annotated[
-        str, typer.Option(metavar="E", help="Privacy parameter, nats; taken exactly as written.", show_default=False)
-    ] = ...,  # type: ignore[assignment]
-    rho: Annotated[
-        str, typer.Option(metavar="R", help="Adjacency radius, in the unit of --log-base; taken exactly.", show_default=False)
-    ] = ...,  # type: ignore[assignment]
-    start: Annotated[
-        str | None, typer.Option(metavar="LABEL", help="A public first state; unless given it is drawn from the chain's law.")
-    ] = None,
-    id_column: Annotated[
-        bool, typer.Option("--id-column", help="Lines are identifier,state: a private trajectory for each identifier.")
-    ] = False,
-    out: Annotated[
-        pathlib.Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="A new file for the private states, instead of standard output."),
-    ] = None,
-    statement: Annotated[
-        pathlib.Path | None, typer.Option(metavar="FILE", help="Write the privacy statement there too, as JSON; a new file.")
-    ] = None,
-    log_base: Annotated[str, typer.Option(help="Unit of lengths and rho: e (nats), 2 (bits) or 10 (bans).")] = "e",
-    source: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="The chain's file format, a data source such as wikispeedia; unless given, told by the file."
-        ),
-    ] = None,
-    largest_class: Annotated[
-        bool, typer.Option("--largest-class", help="Keep the chain's largest set of states that all reach each other.")
-    ] = False,
-    price: Annotated[
-        bool, typer.Option("--price", help="Print what the stream would be worth and stop; only the chain is read.")
-    ] = False,
-    chain_epsilon: Annotated[
-        str | None, typer.Option(metavar="E", help="The chain is a private release that cost this epsilon.")
-    ] = None,
-    chain_delta: Annotated[
-        str | None, typer.Option(metavar="D", help="The delta that goes with --chain-epsilon; 0 unless given.", show_default=False)
-    ] = None,
-    chain_adjacency: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="What --chain-epsilon is for: replace, add-remove, replace-within-row, replace-person, add-remove-person.",
-        ),
-    ] = None,
-    chain_statement: Annotated[
-        pathlib.Path | None, typer.Option(metavar="JSON", help="The statement of that release, instead of --chain-epsilon.")
-    ] = None,
-    ledger: Annotated[
-        pathlib.Path | None, typer.Option(metavar="FILE", help="The ledger of these trajectories; it must allow the release.")
-    ] = None,
-    data_set: Annotated[str | None, typer.Option(metavar="NAME", help="The ledger's name of the trajectories.")] = None,
-    budget_epsilon: Annotated[float | None, typer.Option(help="Make the ledger with this budget.")] = None,
-    budget_delta: Annotated[float | None, typer.Option(help="Make the ledger with this budget.")] = None,
+    stream: options.Stream = None,
+    chain: options.Chain = ...,  # type: ignore[assignment]
+    epsilon: options.Epsilon = ...,  # type: ignore[assignment]
+    rho: options.Rho = ...,  # type: ignore[assignment]
+    start: options.Start = None,
+    id_column: options.IdColumn = False,
+    out: options.Out = None,
+    statement: options.Statement = None,
+    log_base: options.LogBase = "e",
+    source: options.Source = None,
+    largest_class: options.LargestClass = False,
+    price: options.Price = False,
+    chain_epsilon: options.ChainEpsilon = None,
+    chain_delta: options.ChainDelta = None,
+    chain_adjacency: options.ChainAdjacency = None,
+    chain_statement: options.ChainStatement = None,
+    ledger: options.Ledger = None,
+    data_set: options.DataSet = None,
+    budget_epsilon: options.Budget = None,
+    budget_delta: options.Budget = None,
 ) -> int:
     """Make a stream of states private, online: a private state a line, each written before the next sensitive one is read.
 
@@ -94,44 +52,60 @@ def privatize_trajectory(
     from dpjax.release.trajectory_price import trajectory_price
 
     inputs = {"STREAM": None if price else stream, "--chain": chain, "--chain-statement": chain_statement}
-    new = {"--out": out, "--statement": statement}
+    files = _Files(stream, out, statement)
+    given = LedgerOptions(ledger, data_set, budget_epsilon, budget_delta)
     if not price:
-        _check_files(inputs, new, ledger)
+        _check_files(inputs, files, given)
     budget = _chain_budget(chain_epsilon, chain_delta, chain_adjacency, chain_statement)
-    public = read_public_chain(chain, source, largest_class=largest_class)
-    release = TrajectoryRelease(chain=public, epsilon=epsilon, rho=rho, log_base=log_base)
+    with options.by_option():
+        public = read_public_chain(chain, source, largest_class=largest_class)
+        release = TrajectoryRelease(chain=public, epsilon=epsilon, rho=rho, log_base=log_base)
     first = None if start is None else _start(release, start)
     said = trajectory_statement(release, start=start, identifiers=id_column, chain_budget=budget)
     cost = "\n".join(trajectory_price(release, said.fields))
     if price:
         print(cost)
         return DONE
-    account = _account(release, said, (ledger, data_set, budget_epsilon, budget_delta))
+    account = _account(release, said, given)
     _say(f"{said}\n{cost}\n", kept=statement is not None)
-    options: dict[str, Any] = {"start": first, "identifiers": id_column}
-    with _spending(account, out) as charge, contextlib.ExitStack() as files:
-        lines: Any = sys.stdin.buffer if stream is None else files.enter_context(open(stream, "rb"))
-        sink = None if out is None else files.enter_context(new_file(out))
-        paper = files.enter_context(contextlib.ExitStack())
-        words = None if statement is None else paper.enter_context(new_file(statement))
-        charge()
-        if words is not None:
-            words.write(said.json().encode())
-        if out is None:
-            paper.close()  # the statement is there before a line is read; with --out both files come at the end
-        return _stream(release, lines, sink, options)
+    return _publish(release, said, files, account, {"start": first, "identifiers": id_column})
 
 
-def _check_files(inputs: dict[str, pathlib.Path | None], new: dict[str, pathlib.Path | None], ledger: pathlib.Path | None) -> None:
+class _Files(NamedTuple):
+    """The sensitive stream, the private one and the statement; None for the standard streams."""
+
+    stream: pathlib.Path | None
+    out: pathlib.Path | None
+    statement: pathlib.Path | None
+
+
+def _check_files(inputs: dict[str, pathlib.Path | None], files: _Files, given: LedgerOptions) -> None:
     """ValueError, before anything is read, unless every file is one of its own and the statement has somewhere to go."""
     from dpjax._errors import require
 
-    check_paths(new, ledger_files(ledger), inputs)
-    require(inputs["STREAM"] is not None or sys.stdin is not None, "standard input", "closed", "open it, or name the stream's file")
-    require(is_heard() or new["--statement"] is not None, "standard error", "closed", "open it, or give --statement a new file")
-    if new["--out"] is None:
+    check_paths({"--out": files.out, "--statement": files.statement}, given.files(), inputs)
+    require(files.stream is not None or sys.stdin is not None, "standard input", "closed", "open it, or name the stream's file")
+    require(is_heard() or files.statement is not None, "standard error", "closed", "open it, or give --statement a new file")
+    if files.out is None:
         others = {name: path for name, path in inputs.items() if path is not None or name == "STREAM"}
-        check_output(others if ledger is None else {**others, "--ledger": ledger})
+        check_output(others if given.path is None else {**others, "--ledger": given.path})
+
+
+def _publish(
+    release: TrajectoryRelease, said: TrajectoryStatement, files: _Files, account: Account | None, how: dict[str, Any]
+) -> int:
+    """Open, charge, write the statement, and draw a state for each line, in this order."""
+    with _spending(account, files.out) as charge, contextlib.ExitStack() as opened:
+        lines: Any = sys.stdin.buffer if files.stream is None else opened.enter_context(open(files.stream, "rb"))
+        sink = None if files.out is None else opened.enter_context(new_file(files.out))
+        paper = opened.enter_context(contextlib.ExitStack())
+        words = None if files.statement is None else paper.enter_context(new_file(files.statement))
+        charge()
+        if words is not None:
+            words.write(said.json().encode())
+        if files.out is None:
+            paper.close()  # the statement is there before a line is read; with --out both files come at the end
+        return _stream(release, lines, sink, how)
 
 
 def _say(text: str, kept: bool) -> None:
@@ -174,23 +148,18 @@ def _spending(account: Account | None, out: pathlib.Path | None) -> Iterator[Cal
         raise Ended(error, told[0]) from error
 
 
-def _account(
-    release: TrajectoryRelease,
-    said: TrajectoryStatement,
-    options: tuple[pathlib.Path | None, str | None, float | None, float | None],
-) -> Account | None:
+def _account(release: TrajectoryRelease, said: TrajectoryStatement, given: LedgerOptions) -> Account | None:
     """The ledger, checked; a chain that is itself a private release is charged with the first of its streams, once."""
     from dpjax._errors import require
     from dpjax.release import Charge
     from dpjax.release.trajectory_statement import neighbours
 
-    path, data_set, *amounts = options
     chain, once = said.fields["chain"], None
-    if path is not None and chain["source"] == "private release":
+    if given.path is not None and chain["source"] == "private release":
         require(
             chain["total_epsilon"] is not None,
             "--ledger",
-            str(path),
+            str(given.path),
             f"nothing can be charged for the chain: {chain.get('no_sum')}",
         )
         released = f"released at ({chain['epsilon']:g}, {chain['delta']:g}) for {chain['adjacency_in_words']}"
@@ -199,22 +168,19 @@ def _account(
         )
         once = Charge(chain["chain_epsilon"], chain["chain_delta"], what)
     amount = Charge(said.fields["epsilon"], 0.0, f"privatize-trajectory, {release.chain.n_states} states")
-    account = open_account(path, data_set, neighbours(release), amount, (amounts[0], amounts[1]), once)
-    if account is not None:
-        account.check()
-    return account
+    return open_account(given, neighbours(release), amount, once)
 
 
-def _stream(release: TrajectoryRelease, lines: io.BufferedIOBase, sink: BinaryIO | None, options: dict[str, Any]) -> int:
+def _stream(release: TrajectoryRelease, lines: io.BufferedIOBase, sink: BinaryIO | None, how: dict[str, Any]) -> int:
     from dpjax._atomic import StorageError
     from dpjax.release import private_lines
 
     if sink is not None:
-        private_lines(release, lines, sink.write, **options)
+        private_lines(release, lines, sink.write, **how)
         return DONE
     with open(sys.stdout.fileno(), "wb", buffering=0, closefd=False) as out:
         try:
-            private_lines(release, lines, lambda line: _write_all(out, line), **options)
+            private_lines(release, lines, lambda line: _write_all(out, line), **how)
         except BrokenPipeError:
             raise StorageError("whoever read the private states closed the pipe; stopped") from None
     return DONE
@@ -242,7 +208,8 @@ def _chain_budget(epsilon: str | None, delta: str | None, adjacency: str | None,
         for option, value in (("--chain-delta", delta), ("--chain-adjacency", adjacency)):
             require(epsilon is not None or value is None, option, value, "it goes with --chain-epsilon: give that too")
         require(adjacency is None or adjacency in IN_WORDS, "--chain-adjacency", adjacency, f"choose among {', '.join(IN_WORDS)}")
-        return None if epsilon is None else chain_budget(epsilon, delta or "0", adjacency)
+        with options.by_option():
+            return None if epsilon is None else chain_budget(epsilon, delta or "0", adjacency)
     for option, value in (("--chain-epsilon", epsilon), ("--chain-delta", delta), ("--chain-adjacency", adjacency)):
         require(value is None, option, value, "leave it out: --chain-statement says it")
     try:

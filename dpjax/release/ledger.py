@@ -3,8 +3,9 @@
 Basic composition: releases of (epsilon_i, delta_i) under one adjacency, chosen after seeing one another or not, are together (sum
 epsilon_i, sum delta_i)-private. The sums are exact (rationals), so that a budget of 1 takes ten releases of 0.1 and not nine.
 
-One JSON file, changed under a lock in a file beside it and replaced in one step. A release is charged before it is drawn: a run that
-then fails has spent its budget, which errs on the safe side.
+One JSON file, changed under a lock in a file beside it and replaced in one step. It is made with its first release, so that a release
+which is refused leaves none. A release is charged before it is drawn: a run that then fails has spent its budget, which errs on the
+safe side.
 """
 
 from __future__ import annotations
@@ -13,17 +14,20 @@ import contextlib
 import datetime
 import fcntl
 import json
-import math
 import os
 import pathlib
+import sys
 import tempfile
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from dpjax._errors import invalid, require
+from dpjax._errors import require, require_number
 
+Amounts = tuple[float, float]
 FORMAT = "dpjax ledger, version 1"
+_AMOUNTS = ("epsilon", "delta")
+_LARGEST = Fraction(sys.float_info.max)  # what a sentence says of two finite amounts whose sum is above it
 
 
 class Budget(NamedTuple):
@@ -45,26 +49,28 @@ class Charge(NamedTuple):
 
 def open_ledger(path: pathlib.Path, budget: Budget) -> None:
     """Make the ledger of a data set, or see that it is there with this very budget; ValueError where it is another."""
-    _check_amount("budget epsilon", budget.epsilon, math.inf)
-    _check_amount("budget delta", budget.delta, 1.0)
+    _check_amounts("budget ", budget.epsilon, budget.delta)
     with _locked(path):
-        if not path.exists():
-            _store(path, {"format": FORMAT, **budget._asdict(), "releases": []})
-            return
-        ledger = _load(path)
-        same = all(ledger[name] == value for name, value in budget._asdict().items())
-        require(same, "ledger", str(path), "it exists with another data set, adjacency or budget, which cannot be changed")
+        exists = path.exists()
+        ledger = _load(path, budget)
+        if not exists:
+            _store(path, ledger)
 
 
-def charge(path: pathlib.Path, data_set: str, adjacency: str, amount: Charge, *, once: Charge | None = None) -> tuple[float, float]:
+def charge(
+    path: pathlib.Path, data_set: str, adjacency: str, amount: Charge, *, once: Charge | None = None, budget: Amounts | None = None
+) -> tuple[float, float]:
     """Add a release; returns what is left. ValueError, and nothing changed, where the budget would be passed.
 
-    once: a release that this one rests on, charged with it unless one of that name (`what`) is in the ledger already.
+    once: a release that this one rests on, charged with it unless one of that name (`what`) is in the ledger already. budget:
+    (epsilon, delta) of the ledger, which is made with this release unless it is there; ValueError where it is there with another.
 
     ValueError also for a ledger of another data set or adjacency, since budgets under different adjacencies do not add.
     """
+    whole = _budget(data_set, adjacency, budget)
     with _locked(path):
-        ledger, charged, left = _after(path, data_set, adjacency, amount, once)
+        ledger = _load(path, whole)
+        charged, left = _after(ledger, path, (data_set, adjacency), amount, once)
         stamp = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         ledger["releases"] += [{"time": stamp, **one._asdict()} for one in charged]
         _store(path, ledger)
@@ -72,49 +78,69 @@ def charge(path: pathlib.Path, data_set: str, adjacency: str, amount: Charge, *,
 
 
 def check_affordable(
-    path: pathlib.Path, data_set: str, adjacency: str, amount: Charge, *, once: Charge | None = None
+    path: pathlib.Path, data_set: str, adjacency: str, amount: Charge, *, once: Charge | None = None, budget: Amounts | None = None
 ) -> tuple[float, float]:
-    """What would be left after a charge; the same errors as `charge`, and nothing changed."""
-    return _after(path, data_set, adjacency, amount, once)[2]
+    """What would be left after a charge; the same errors as `charge`, and nothing changed or made."""
+    whole = _budget(data_set, adjacency, budget)
+    _check_folder(path)
+    return _after(_load(path, whole), path, (data_set, adjacency), amount, once)[1]
 
 
 def _after(
-    path: pathlib.Path, data_set: str, adjacency: str, amount: Charge, once: Charge | None
-) -> tuple[dict[str, Any], list[Charge], tuple[float, float]]:
-    """The ledger as it is, what is to be charged, and what is left then."""
-    ledger = _load(path)
-    known = once is None or any(release.get("what") == once.what for release in ledger["releases"])
+    ledger: dict[str, Any], path: pathlib.Path, unit: tuple[str, str], amount: Charge, once: Charge | None
+) -> tuple[list[Charge], tuple[float, float]]:
+    """What is to be charged, and what is left then."""
+    known = once is None or any(release["what"] == once.what for release in ledger["releases"])
     charged = [amount] if known or once is None else [once, amount]
+    for one in charged:
+        _check_amounts("", one.epsilon, one.delta)
+    data_set, adjacency = unit
     require(ledger["data_set"] == data_set, "data_set", data_set, f"the ledger {path} is that of another data set")
     require(ledger["adjacency"] == adjacency, "adjacency", adjacency, f"the ledger adds up under {ledger['adjacency']!r} alone")
     left = []
-    for name in ("epsilon", "delta"):
-        spent = sum((Fraction(str(release[name])) for release in ledger["releases"]), Fraction(0))
+    for name in _AMOUNTS:
+        spent = _sum(ledger["releases"], name)
         rest = Fraction(str(ledger[name])) - spent
-        wanted = sum((Fraction(str(getattr(one, name))) for one in charged), Fraction(0))
-        after = rest - wanted
+        wanted = _sum([one._asdict() for one in charged], name)
         mend = f"the ledger {path} has {float(rest):.6g} of its {name} left ({float(spent):.6g} of {ledger[name]:g} is spent)"
-        require(after >= 0, name, float(wanted), mend)
-        left.append(float(after))
-    return ledger, charged, (left[0], left[1])
+        require(wanted <= rest, name, float(min(wanted, _LARGEST)), mend)
+        left.append(float(rest - wanted))
+    return charged, (left[0], left[1])
 
 
-def _load(path: pathlib.Path) -> dict[str, Any]:
-    try:
-        ledger = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
-        whole = ledger["format"] == FORMAT and isinstance(ledger["data_set"], str) and isinstance(ledger["adjacency"], str)
-        amounts = [ledger["epsilon"], ledger["delta"], *(r[n] for r in ledger["releases"] for n in ("epsilon", "delta"))]
-        whole = whole and all(isinstance(x, (int, float)) and not isinstance(x, bool) and x >= 0 for x in amounts)
-    except FileNotFoundError:
-        invalid("ledger", str(path), "there is no such file; give a budget to make it")
-    except (ValueError, KeyError, TypeError):
-        whole = False
-    require(whole, "ledger", str(path), "it is no ledger of dpjax, or is damaged; nothing is released on its word")
+def _sum(releases: list[dict[str, Any]], name: str) -> Fraction:
+    return sum((Fraction(str(release[name])) for release in releases), Fraction(0))
+
+
+def _load(path: pathlib.Path, budget: Budget | None = None) -> dict[str, Any]:
+    """The ledger, checked; with a budget a new one where there is none, and ValueError where the one there has another."""
+    if budget is not None and not path.exists():
+        return {"format": FORMAT, **budget._asdict(), "releases": []}
+    require(path.exists(), "ledger", str(path), "there is no such file; give a budget to make it")
+    ledger: Any = None
+    if path.is_file():
+        with contextlib.suppress(OSError, ValueError, RecursionError):  # not readable, no text, no JSON, or nested without end
+            ledger = json.loads(path.read_text(encoding="utf-8"))
+    require(_is_whole(ledger), "ledger", str(path), "it is no ledger of dpjax, or is damaged; nothing is released on its word")
+    same = budget is None or all(ledger[name] == value for name, value in budget._asdict().items())
+    require(same, "ledger", str(path), "it exists with another data set, adjacency or budget, which cannot be changed")
     return ledger
 
 
-def _no_constant(name: str) -> float:
-    raise ValueError(name)
+def _is_whole(ledger: Any) -> bool:
+    """Whether it is what `charge` writes: amounts that are numbers, and no more spent than there is."""
+    if not isinstance(ledger, dict) or ledger.get("format") != FORMAT or not isinstance(ledger.get("releases"), list):
+        return False
+    if not all(isinstance(ledger.get(name), str) for name in ("data_set", "adjacency")):
+        return False
+    if not all(isinstance(release, dict) and isinstance(release.get("what"), str) for release in ledger["releases"]):
+        return False
+    try:
+        for amounts in (ledger, *ledger["releases"]):
+            _check_amounts("", amounts.get("epsilon"), amounts.get("delta"))
+    except ValueError:
+        return False
+    return all(_sum(ledger["releases"], name) <= Fraction(str(ledger[name])) for name in _AMOUNTS)
 
 
 def _store(path: pathlib.Path, ledger: dict[str, Any]) -> None:
@@ -133,8 +159,8 @@ def _store(path: pathlib.Path, ledger: dict[str, Any]) -> None:
 @contextlib.contextmanager
 def _locked(path: pathlib.Path) -> Iterator[None]:
     """Alone with the ledger, waiting for whoever has it."""
+    _check_folder(path)
     target = path.resolve()
-    require(target.parent.is_dir(), "ledger", str(path), "its folder does not exist; make it first")
     handle = os.open(target.with_name(f"{target.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -143,5 +169,17 @@ def _locked(path: pathlib.Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _check_amount(name: str, value: float, most: float) -> None:
-    require(0 <= value < most and math.isfinite(value), name, value, f"give a number from 0 to below {most:g}")
+def _check_folder(path: pathlib.Path) -> None:
+    require(path.resolve().parent.is_dir(), "ledger", str(path), "its folder does not exist; make it first")
+
+
+def _budget(data_set: str, adjacency: str, amounts: Amounts | None) -> Budget | None:
+    if amounts is None:
+        return None
+    _check_amounts("budget ", *amounts)
+    return Budget(data_set, adjacency, *amounts)
+
+
+def _check_amounts(of: str, epsilon: Any, delta: Any) -> None:
+    require_number(epsilon, f"{of}epsilon", "give a number from 0 to below inf", lambda x: x >= 0)
+    require_number(delta, f"{of}delta", "give a number from 0 to below 1", lambda x: 0 <= x < 1)

@@ -116,6 +116,31 @@ def test_the_ledger_is_charged_before_anything_is_written(release, files):
     assert len(json.loads((files / "ledger.json").read_text())["releases"]) == 2
 
 
+def test_a_refused_release_leaves_no_ledger(release, files):
+    """Whether the call, the budget, the records or the ledger itself is refused; the first that is charged makes it."""
+    (files / "bad.csv").write_text("from,to\na,nowhere\n")
+    (files / "damaged.json").write_text('{"format": "dpjax ledger, version 1", "epsilon": 1e400}')
+    account = ("--ledger", files / "ledger.json", "--data-set", "trips", "--budget-epsilon", 5, "--budget-delta", 0.05)
+    damage = "it is no ledger of dpjax, or is damaged; nothing is released on its word"
+    for more, said in (
+        ({"counts": "bad.csv"}, "a label that is not in the public list"),
+        (("--layout", "rows"), "choose among auto"),
+        (("--outside", "no"), "choose among stop"),
+        (("--epsilon", 6), "--epsilon is 6.0; the ledger"),
+        (("--delta", 0.06), "--delta is 0.06; the ledger"),
+        (("--budget-epsilon", "nan"), "--budget-epsilon is nan"),
+        (("--ledger", files / "none" / "l.json"), f"--ledger is '{files / 'none' / 'l.json'}'; its folder does not exist"),
+        (("--ledger", files / "damaged.json"), f"--ledger is '{files / 'damaged.json'}'; {damage}"),
+    ):
+        code, said_out, told = release(*account, **more) if isinstance(more, dict) else release(*account, *more)
+        assert (code, said_out) == (2, ""), told
+        assert said in told
+        assert not list(files.glob("ledger.json*")), more
+        assert not (files / "out").exists()
+    assert release(*account)[0] == 0
+    assert len(json.loads((files / "ledger.json").read_text())["releases"]) == 1
+
+
 def test_a_failed_write_is_charged_and_leaves_nothing(release, files, monkeypatch):
     from dpjax.release import output
 

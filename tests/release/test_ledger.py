@@ -1,12 +1,18 @@
 """The ledger: exact sums, a budget that is not passed, one writer at a time, nothing trusted that is damaged."""
 
+import fcntl
 import json
 import math
+import os
+import pathlib
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from dpjax.release import Budget, Charge, charge, check_affordable, open_ledger
+from dpjax.release.ledger import FORMAT
 
 BUDGET = Budget("taxis", "replace", 1.0, 1e-5)
 TENTH = Charge(0.1, 1e-6, "a release")
@@ -52,23 +58,94 @@ def test_budgets_are_numbers(tmp_path, wrong):
     assert not (tmp_path / "l.json").exists()
 
 
-@pytest.mark.parametrize(
-    "content", ["", "{}", "[]", "nonsense", '{"format": "dpjax ledger, version 1", "data_set": "taxis"}', "\udcff"]
-)
-def test_a_damaged_ledger_is_not_trusted(tmp_path, content):
+def whole(**changes):
+    """The text of a ledger, one release in it, with some of its parts changed."""
+    release = {"time": "2026-01-01T00:00:00Z", **TENTH._asdict(), **changes.pop("release", {})}
+    found = {"format": FORMAT, **BUDGET._asdict(), "releases": [release], **changes}
+    return json.dumps({name: value for name, value in found.items() if value is not ABSENT})
+
+
+ABSENT = object()
+NUMBERS = (math.nan, math.inf, -math.inf, -0.5, "1", "nan", True, None, [], {}, 10**400)
+DAMAGED = {
+    "empty": "",
+    "no JSON": "nonsense",
+    "cut short": whole()[:-20],
+    "not UTF-8": b"\xff",
+    "a list": "[]",
+    "a number": "3",
+    "text": '"dpjax ledger, version 1"',
+    "null": "null",
+    "an empty table": "{}",
+    "nested without end": "[" * 100_000,
+    "a number of too many digits": whole().replace("0.1", "1" * 5000),
+    "another format": whole(format="dpjax ledger, version 2"),
+    "a format that is a list": whole(format=[FORMAT]),
+    "1e400 in the budget": whole().replace('"epsilon": 1.0', '"epsilon": 1e400'),
+    "1e400 in a release": whole().replace('"epsilon": 0.1', '"epsilon": 1e400'),
+    "1e400 in a delta": whole().replace('"delta": 1e-06', '"delta": 1e400'),
+    "a budget delta of 1": whole(delta=1),
+    "more spent than there is": whole(release={"epsilon": 1.1}),
+    "huge sums": whole(releases=[{"what": "x", "epsilon": 1e308, "delta": 0.0}] * 2),
+    **{f"no {name}": whole(**{name: ABSENT}) for name in ("format", "data_set", "adjacency", "epsilon", "delta", "releases")},
+    **{f"{name} is {value!r}": whole(**{name: value}) for name in ("data_set", "adjacency") for value in (1, None, ["taxis"])},
+    **{f"releases are {value!r}": whole(releases=value) for value in (None, 3, "ab", {}, [3], ["ab"], [None], [[]], [{}])},
+    **{f"what is {value!r}": whole(release={"what": value}) for value in (None, 3, ["x"], {})},
+    **{f"budget {name} is {str(value)[:9]}": whole(**{name: value}) for name in ("epsilon", "delta") for value in NUMBERS},
+    **{f"released {name} is {str(value)[:9]}": whole(release={name: value}) for name in ("epsilon", "delta") for value in NUMBERS},
+}
+DAMAGE = r"ledger is '.*'; it is no ledger of dpjax, or is damaged; nothing is released on its word"
+
+
+def refused(path):
+    """Every way of using the ledger says the one sentence."""
+    for use in (
+        lambda: charge(path, "taxis", "replace", TENTH),
+        lambda: check_affordable(path, "taxis", "replace", TENTH, budget=(1.0, 1e-5)),
+        lambda: open_ledger(path, BUDGET),
+    ):
+        with pytest.raises(ValueError, match=f"^{DAMAGE}$"):
+            use()
+
+
+def test_the_text_that_the_damage_is_made_of_is_a_ledger(tmp_path):
+    (tmp_path / "l.json").write_text(whole())
+    assert charge(tmp_path / "l.json", "taxis", "replace", TENTH) == pytest.approx((0.8, 8e-6))
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_ledger_is_not_trusted(tmp_path, name):
+    content = DAMAGED[name]
     path = tmp_path / "l.json"
-    path.write_bytes(content.encode("utf-8", "surrogateescape"))
-    with pytest.raises(ValueError, match="no ledger of dpjax"):
-        charge(path, "taxis", "replace", TENTH)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    before = path.read_bytes()
+    refused(path)
+    assert path.read_bytes() == before
 
 
-def test_amounts_that_would_give_budget_back_are_damage(ledger):
-    for amount in (-0.5, math.nan, "1", True, None):
-        found = json.loads(ledger.read_text())
-        found["releases"] = [{"epsilon": amount, "delta": 0.0}]
-        ledger.write_text(json.dumps(found))
-        with pytest.raises(ValueError, match="no ledger of dpjax"):
-            charge(ledger, "taxis", "replace", TENTH)
+def test_what_is_no_file_or_cannot_be_read_is_no_ledger(tmp_path, monkeypatch):
+    (tmp_path / "folder").mkdir()
+    refused(tmp_path / "folder")
+    os.mkfifo(tmp_path / "pipe")
+    refused(tmp_path / "pipe")
+    (tmp_path / "l.json").write_text(whole())
+
+    def unreadable(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(pathlib.Path, "read_text", unreadable)
+    refused(tmp_path / "l.json")
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, -0.5, 10**400])
+def test_a_charge_is_a_number(ledger, wrong):
+    before = ledger.read_text()
+    for name in ("epsilon", "delta"):
+        with pytest.raises(ValueError, match=f"^{name} is .*; give a number from 0"):
+            charge(ledger, "taxis", "replace", TENTH._replace(**{name: wrong}))
+    with pytest.raises(ValueError, match=r"^epsilon is 1\.79.*e\+308; the ledger"):
+        charge(ledger, "taxis", "replace", TENTH._replace(epsilon=1e308), once=Charge(1e308, 0.0, "a chain"))
+    assert ledger.read_text() == before
 
 
 def test_many_writers_never_pass_the_budget(ledger):
@@ -88,3 +165,50 @@ def test_many_writers_never_pass_the_budget(ledger):
 def test_no_ledger(tmp_path):
     with pytest.raises(ValueError, match="no such file; give a budget"):
         check_affordable(tmp_path / "none.json", "taxis", "replace", TENTH)
+
+
+def test_a_ledger_is_made_with_its_first_charge_and_not_by_a_check(tmp_path):
+    path = tmp_path / "l.json"
+    budget = (1.0, 1e-5)
+    assert check_affordable(path, "taxis", "replace", TENTH, budget=budget) == pytest.approx((0.9, 9e-6))
+    with pytest.raises(ValueError, match="has 1 of its epsilon left"):
+        check_affordable(path, "taxis", "replace", TENTH._replace(epsilon=1.1), budget=budget)
+    with pytest.raises(ValueError, match=r"budget delta is 1\.0; give a number from 0 to below 1"):
+        check_affordable(path, "taxis", "replace", TENTH, budget=(1.0, 1.0))
+    with pytest.raises(ValueError, match="its folder does not exist"):
+        check_affordable(tmp_path / "none" / "l.json", "taxis", "replace", TENTH, budget=budget)
+    assert list(tmp_path.iterdir()) == []
+    assert charge(path, "taxis", "replace", TENTH, budget=budget) == pytest.approx((0.9, 9e-6))
+    assert charge(path, "taxis", "replace", TENTH, budget=budget) == pytest.approx((0.8, 8e-6))
+    with pytest.raises(ValueError, match="cannot be changed"):
+        charge(path, "taxis", "replace", TENTH, budget=(2.0, 1e-5))
+    assert len(json.loads(path.read_text())["releases"]) == 2
+
+
+def test_two_processes_that_make_the_same_ledger_at_once_both_are_in_it(tmp_path):
+    """Both stand before the lock, held here, with the check behind them; one makes the ledger, the other adds to it, or is refused."""
+    code = """
+import pathlib, sys
+from dpjax.release import Charge, charge, check_affordable
+spends, path = float(sys.argv[1]), pathlib.Path("l.json")
+amount, budget = Charge(spends, 0.0, "x"), (1.0, 0.0)
+check_affordable(path, "taxis", "replace", amount, budget=budget)
+print("checked", flush=True)
+charge(path, "taxis", "replace", amount, budget=budget)"""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, sys.path))}
+    for spends, together in (("0.4", 2), ("0.6", 1)):
+        folder = tmp_path / spends
+        folder.mkdir()
+        command = [sys.executable, "-c", code, spends]
+        with open(folder / "l.json.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+            both = [subprocess.Popen(command, cwd=folder, env=env, text=True, **pipes) for _ in range(2)]
+            assert [one.stdout.readline() for one in both] == ["checked\n"] * 2
+            assert not (folder / "l.json").exists()
+        told = [one.communicate()[1] for one in both]
+        assert sorted(one.returncode for one in both) == [0] * together + [1] * (2 - together), told
+        assert sum("of its epsilon left" in words for words in told) == 2 - together
+        assert [release["epsilon"] for release in json.loads((folder / "l.json").read_text())["releases"]] == [
+            float(spends)
+        ] * together

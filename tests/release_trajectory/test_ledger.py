@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 
 def test_streams_are_charged_and_a_released_chain_once(call, tmp_path):
     said = tmp_path / "chain.json"
@@ -29,3 +31,63 @@ def test_a_stream_that_fails_has_spent_and_another_radius_does_not_add(call, tmp
     assert code == 2
     assert "the ledger adds up under" in told
     assert "belong to a ledger" in call(b"A\n", "--data-set", "walks")[2]
+
+
+WRONG = {
+    "--epsilon": ("nan", "-1", "x"),
+    "--rho": ("nan", "0", "x"),
+    "--log-base": ("3",),
+    "--source": ("nowhere",),
+    "--start": ("nowhere",),
+    "--chain-epsilon": ("nan", "-1", "x"),
+    "--chain-delta": ("nan", "-1", "1"),
+    "--budget-epsilon": ("nan", "inf", "-1"),
+    "--budget-delta": ("nan", "inf", "-1", "1"),
+    "--ledger": ("stream.txt", "none/ledger.json", "damaged.json"),
+}
+
+
+@pytest.mark.parametrize("option", WRONG)
+def test_a_refusal_names_the_option_and_leaves_no_ledger(main, option):
+    call, here = main
+    for value in WRONG[option]:
+        budget = ("--budget-epsilon", "5", "--budget-delta", "0.1")
+        released = ("--chain-epsilon", "0.1", "--chain-delta", "0.01", "--chain-adjacency", "replace-person")
+        code, out, told = call("--ledger", "ledger.json", "--data-set", "d", *budget, *released, option, value)
+        assert (code, out) == (2, ""), (option, value, told)
+        assert told.splitlines()[-1].startswith(f"dpjax: error: {option} is "), told
+        assert not list(here.glob("ledger.json*")), (option, value)
+
+
+@pytest.fixture
+def main(capsys, tmp_path, chain_file, monkeypatch):
+    """`privatize-trajectory` in this process and in a folder with a stream and a damaged ledger; a later option takes the place of one before."""
+    from dpjax.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "stream.txt").write_text("A\nB\n")
+    (tmp_path / "damaged.json").write_text('{"format": "dpjax ledger, version 1", "epsilon": 1e400}')
+
+    def run(*arguments):
+        code = main(
+            ["privatize-trajectory", "stream.txt", "--chain", "chain.csv", "--epsilon", "1", "--rho", "3", "-o", "out", *arguments]
+        )
+        return code, *capsys.readouterr()
+
+    return run, tmp_path
+
+
+def test_a_refused_stream_leaves_no_ledger(main):
+    call, here = main
+    account = ("--ledger", "ledger.json", "--data-set", "d", "--budget-epsilon", "0.5", "--budget-delta", "0")
+    for more, said in (
+        ((), "epsilon is 1.0; the ledger ledger.json has 0.5 of its epsilon left"),
+        (("--chain", "none.csv"), "--chain is 'none.csv'; no such file"),
+        (("--chain", "stream.txt"), "stream.txt"),
+        (("--chain-statement", "damaged.json"), "it is no statement of a release"),
+        (("-o", "none/out"), "its folder does not exist"),
+    ):
+        code, out, told = call(*account, *more)
+        assert (code, out) == (2, ""), told
+        assert said in told
+        assert not list(here.glob("ledger.json*")), more
