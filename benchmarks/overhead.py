@@ -42,7 +42,7 @@ def _clock(call: Callable[[], object]) -> tuple[float, float]:
     return time.perf_counter() - wall, time.process_time() - used
 
 
-def table(cells: int = 3, rounds: int = 3) -> str:
+def table(cells: int = 12, rounds: int = 3) -> str:
     """Both timed, interleaved, as Markdown: medians of the rounds, and the overhead of their ratio."""
     config = sweep.load(CONFIG, [f"sweep.axes.k_factor={[1 + i / 4 for i in range(cells)]}"])
     workload = sweep.build(config.workload, datasets.manhattan(), config.mechanism)

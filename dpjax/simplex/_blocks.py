@@ -2,6 +2,9 @@
 
 One size for one element, one for some, two for many. An element asked for alone may come out another last digit than among others: XLA
 adds up in another order.
+
+`among` asks for the size that so many elements would have: where those that matter get fewer from cell to cell of a sweep, the program stays
+the same. (A compiler at work in the middle of a long sweep holds 100 MiB for a while.)
 """
 
 from __future__ import annotations
@@ -19,16 +22,16 @@ _LARGEST = 4096
 
 
 def in_blocks(function: Callable[..., jax.Array]) -> Callable[..., np.ndarray]:
-    """`function`, element-wise on 1-d float64 arrays of one length, as a NumPy function of arrays that broadcast."""
+    """`function`, element-wise on 1-d float64 arrays of one length, as a NumPy function of arrays that broadcast, and of `among`."""
 
     @functools.wraps(function)
-    def wrapped(*arguments: Real) -> np.ndarray:
+    def wrapped(*arguments: Real, among: int = 0) -> np.ndarray:
         arrays = np.broadcast_arrays(*(np.asarray(x, dtype=np.float64) for x in arguments))
         shape, flat = arrays[0].shape, np.stack([x.ravel() for x in arrays])
         n = flat.shape[1]
         if n == 0:
             return np.zeros(shape)
-        size = next((block for most, block in _SIZES if n <= most), _LARGEST)
+        size = next((block for most, block in _SIZES if max(n, among) <= most), _LARGEST)
         padded = np.concatenate([flat, np.repeat(flat[:, -1:], -n % size, axis=1)], axis=1)
         with jax.enable_x64(True):
             parts = [np.asarray(function(*padded[:, i : i + size])) for i in range(0, padded.shape[1], size)]

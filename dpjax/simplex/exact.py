@@ -16,7 +16,6 @@ Every claim is rounded to the safe side (delta and epsilon up, k down) by `SAFET
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
 
 import jax
@@ -46,16 +45,16 @@ _corner = in_blocks(jax.jit(log_corner_delta))
 _two = in_blocks(jax.jit(log_two_category_delta))
 
 
-def log_delta_of(epsilon: Numbers, k: Numbers, eta: Numbers, n_records: Numbers, n_categories: Numbers) -> Numbers:
-    """log delta(epsilon) on checked float64 arrays, broadcast; not rounded."""
+def log_delta_of(epsilon: Numbers, k: Numbers, eta: Numbers, n_records: Numbers, n_categories: Numbers, among: int = 0) -> Numbers:
+    """log delta(epsilon) on checked float64 arrays, broadcast; not rounded. `among`: see `_blocks`."""
     epsilon, k, eta, n_records, n_categories = np.broadcast_arrays(epsilon, k, eta, n_records, n_categories)
     two = n_categories == 2
     if not two.any():
-        return _corner(epsilon, k, eta, n_records)
+        return _corner(epsilon, k, eta, n_records, among=among)
     # where n = 2 has an adjacent pair, eta + 1/N <= 1 - eta: rounding must not turn q = 1 - eta - 1/N below eta
     narrow = np.minimum(eta, (1 - 1 / n_records) / 2)
-    both = _two(epsilon - THRESHOLD_ERROR, k, np.where(two, narrow, np.minimum(eta, 0.25)), n_records)
-    return both if two.all() else np.where(two, both, _corner(epsilon, k, eta, n_records))
+    both = _two(epsilon - THRESHOLD_ERROR, k, np.where(two, narrow, np.minimum(eta, 0.25)), n_records, among=among)
+    return both if two.all() else np.where(two, both, _corner(epsilon, k, eta, n_records, among=among))
 
 
 def _public(eta: Real, n_records: Real, n_categories: Real, lattice: bool) -> tuple[Numbers, Numbers, Numbers]:
@@ -97,13 +96,9 @@ def joint_epsilon_of(delta: float, k: Numbers, eta: Numbers, n_records: Numbers,
     """
 
     def log_excess(points: Numbers, rows: Int[np.ndarray, " rows"]) -> Numbers:
-        """The logarithm of the claimed delta over the one allowed, broadcast: above 0 where it is passed.
-
-        Never of one element, which is a size of its own to compile, late in a sweep (its compiler holds 100 MiB for a while).
-        """
-        size = math.prod(np.broadcast_shapes(points.shape, rows.shape))
-        many = np.repeat(points, 2) if size == 1 else points
-        return np.log(delta_up(log_delta_of(many, k[rows], eta[rows], n_records[rows], n[rows])) / delta)[:size]
+        """The logarithm of the claimed delta over the one allowed, broadcast: above 0 where it is passed."""
+        log_delta = log_delta_of(points, k[rows], eta[rows], n_records[rows], n[rows], among=2 * _CROWD)
+        return np.log(delta_up(log_delta) / delta)
 
     rows = np.arange(len(k))
     m = eta * n_records

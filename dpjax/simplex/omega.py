@@ -162,7 +162,7 @@ def _omega(k: Numbers, eta: Numbers, n: Numbers, gamma: Numbers) -> OmegaDelta:
     need = (upper - lower > _TIGHT * upper) & (gamma <= _CERTIFIED * eta)
     asked = tuple(x[need] for x in (k, eta, n, gamma))
     terms = _FEW_TERMS if (gamma <= _FAR_BELOW * eta)[need].all() else _TERMS
-    fine, half = (_filled(need, rule(*asked)) for rule in _RULES[terms])
+    fine, half = (_filled(need, rule(*asked, among=need.size)) for rule in _RULES[terms])
     agree = np.abs(fine - half) <= _AGREEMENT * np.abs(fine)
     between = (fine >= lower * (1 - _BETA_ERROR)) & (fine <= upper * (1 + _BETA_ERROR))
     exact = need & agree & between
