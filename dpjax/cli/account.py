@@ -76,9 +76,9 @@ def open_account(given: LedgerOptions, neighbours: str, amount: Charge, once: Ch
         require(nothing, "--ledger", None, "a data set's name and budget belong to a ledger: give its file")
         return None
     require(data_set is not None, "--data-set", None, "name the data set that the ledger is of")
-    require((epsilon is None) == (delta is None), "--budget-epsilon, --budget-delta", None, "give both")
+    require(epsilon is not None or delta is None, "--budget-epsilon", None, "it goes with --budget-delta: give that too")
     assert data_set is not None
-    budget = None if epsilon is None or delta is None else (epsilon, delta)
+    budget = None if epsilon is None else (epsilon, 0.0 if delta is None else delta)
     account = Account(path, data_set, neighbours, amount, once, budget)
     account.check()
     return account

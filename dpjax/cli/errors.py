@@ -71,7 +71,7 @@ def _last_words(code: int) -> None:
         with open(os.devnull, "wb") as nowhere:  # else Python fails on the same words as it ends
             os.dup2(nowhere.fileno(), sys.stdout.fileno())
         if code == DONE:
-            _say("done; whoever read standard output closed it before the last words", DONE)
+            say("done; whoever read standard output closed it before the last words", DONE)
 
 
 def _explained(error: BaseException, kept: str) -> int:
@@ -79,13 +79,13 @@ def _explained(error: BaseException, kept: str) -> int:
         traceback.print_exception(error)
     if isinstance(error, (KeyboardInterrupt, Terminated)):
         told = "" if kept == _KEPT else kept
-        return _say(_joined(str(error) or "stopped", told), error.code if isinstance(error, Terminated) else STOPPED)
+        return say(_joined(str(error) or "stopped", told), error.code if isinstance(error, Terminated) else STOPPED)
     if isinstance(error, OSError):
-        return _say(*_disk(error, kept))
+        return say(*_disk(error, kept))
     if isinstance(error, MemoryError):
-        return _say(_joined(f"error: out of memory{f' ({_sentence(error)})' if str(error) else ''}", kept), FAILED)
+        return say(_joined(f"error: out of memory{f' ({_sentence(error)})' if str(error) else ''}", kept), FAILED)
     if isinstance(error, ValueError):
-        return _say(_joined(f"error: {_sentence(error)}", "" if kept == _KEPT else kept), WRONG)
+        return say(_joined(f"error: {_sentence(error)}", "" if kept == _KEPT else kept), WRONG)
     traceback.print_exception(error)
     return FAULT
 
@@ -97,6 +97,8 @@ def _disk(error: OSError, kept: str) -> tuple[str, int]:
         return _joined(f"error: {error}", kept), FAILED
     if error.errno in _REFUSED:  # a figure, or what another library writes
         return _joined(f"error: {error.filename or 'the disk'}: {os.strerror(error.errno)}", kept), FAILED
+    if isinstance(error, BrokenPipeError):
+        return _joined("error: whoever read what the command says closed the pipe", kept), FAILED
     where = f"{error.filename}: " if error.filename else ""
     return _joined(f"error: {where}{error.strerror or error}", "" if kept == _KEPT else kept), WRONG
 
@@ -114,7 +116,8 @@ def _sentence(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def _say(text: str, code: int) -> int:
+def say(text: str, code: int) -> int:
+    """A sentence to standard error, if anybody hears it; returns the code."""
     with contextlib.suppress(OSError):  # whoever should hear it went away; the code says it too
         print(f"dpjax: {text}", file=sys.stderr, flush=True)
     return code

@@ -28,7 +28,8 @@ def check_paths(new: Paths, kept: Paths, inputs: Paths) -> None:
 
     for option, path in inputs.items():
         if path is not None:
-            require(os.path.exists(path) and not os.path.isdir(path), option, str(path), "no such file")
+            require(os.path.exists(path), option, str(path), "no such file")
+            require(not os.path.isdir(path), option, str(path), "it is a folder; name the file")
     for option, path in new.items():
         if path is not None:
             check_absent(path, option)

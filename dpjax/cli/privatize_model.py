@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpjax.cli import model_options as options
 from dpjax.cli.account import Account, LedgerOptions, one_of, open_account
-from dpjax.cli.errors import DONE, FAILED, Ended
+from dpjax.cli.errors import DONE, FAILED, Ended, say
 from dpjax.cli.new_files import check_paths
 from dpjax.cli.signals import Terminated
 
@@ -167,15 +167,14 @@ def _release(plan: Plan, reading: _Reading, out: pathlib.Path, account: Account 
         release.write_release(model, plan.statement(), out)
         if report is not None:
             release.write_private(report, release.private_report(records, model))
+            with contextlib.suppress(OSError):
+                print(f"{report}: PRIVATE, for the data holder alone", file=sys.stderr)
+        return _announced(out, account)
     except (KeyboardInterrupt, Terminated) as stop:
         raise Ended(stop, _left(out, account)) from stop
     except (OSError, MemoryError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error) or "there is not enough memory"
-        print(f"dpjax: error: {why}. {_left(out, account)}", file=sys.stderr)
-        return FAILED
-    with contextlib.suppress(OSError):
-        print(*([] if report is None else [f"{report}: PRIVATE, for the data holder alone\n"]), end="", file=sys.stderr)
-    return _announced(out, account)
+        return say(f"error: {why}. {_left(out, account)}", FAILED)
 
 
 def _left(out: pathlib.Path, account: Account | None) -> str:
@@ -192,12 +191,8 @@ def _announced(out: pathlib.Path, account: Account | None) -> int:
         with contextlib.suppress(OSError):  # so that Python does not try once more at its end
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         why = error.strerror or "standard output failed"
-        print(
-            f"dpjax: error: {why}: the name of the release could not be printed. {out} is complete. {_charged(account)}:"
-            " do not run it again, which would spend again",
-            file=sys.stderr,
-        )
-        return FAILED
+        unheard = f"error: {why}: the name of the release could not be printed. {out} is complete. {_charged(account)}"
+        return say(f"{unheard}: do not run it again, which would spend again", FAILED)
     return DONE
 
 

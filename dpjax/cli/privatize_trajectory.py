@@ -127,7 +127,7 @@ def _spending(account: Account | None, out: pathlib.Path | None) -> Iterator[Cal
     told: list[str] = []
 
     def charge() -> None:
-        what = "what was written was released: the same stream again is a release of its own, and the epsilons add"
+        what = "whatever was written was released: the same stream again is a release of its own, and the epsilons add"
         if out is not None:
             what = f"{out} is not made: the same stream again is a release of its own"
         if account is None:

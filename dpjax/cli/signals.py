@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import os
 import signal
 import sys
 import threading
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
-_POLITE = (signal.SIGTERM, signal.SIGHUP)
+SIGNALLED = 128  # exit codes from here on are of a signal
+PUBLISHING = (["privatize-model"], ["privatize-trajectory"])
+_POLITE: dict[signal.Signals, Any] = {
+    signal.SIGTERM: signal.SIG_DFL,
+    signal.SIGHUP: signal.SIG_DFL,
+    signal.SIGINT: signal.default_int_handler,
+}
+_SOON = 0.05  # s
 
 
 class Terminated(BaseException):
@@ -22,7 +31,7 @@ class Terminated(BaseException):
 
 
 def ending_orderly(command: Callable[..., int]) -> Callable[..., int]:
-    """`command` with SIGTERM and SIGHUP raised as `Terminated` while it runs.
+    """`command` with SIGTERM and SIGHUP raised as `Terminated` while it runs, and none of them, nor Ctrl-C, amid an import.
 
     A signal that is ignored stays so (`nohup`), and so does one that somebody else handles; a second signal does not disturb the
     clearing up after the first. Outside the main thread signals are left alone.
@@ -32,22 +41,47 @@ def ending_orderly(command: Callable[..., int]) -> Callable[..., int]:
     def wrapped(*args: Any, **kwargs: Any) -> int:
         if threading.current_thread() is not threading.main_thread():
             return command(*args, **kwargs)
-        taken = [number for number in _POLITE if signal.getsignal(number) is signal.SIG_DFL]
+        taken = [number for number, usual in _POLITE.items() if signal.getsignal(number) is usual]
         for number in taken:
             signal.signal(number, _end)
         try:
             return command(*args, **kwargs)
         finally:
             for number in taken:
-                signal.signal(number, signal.SIG_DFL)
+                signal.signal(number, _POLITE[number])
 
     return wrapped
+
+
+def leave(code: int) -> NoReturn:
+    """End the process at once, all said and cleared up.
+
+    Python's own end takes a while, in which a signal would give its code to a release that is whole.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, full, or none at all
+            stream.flush()
+    os._exit(code)
 
 
 def _end(number: int, frame: FrameType | None) -> None:
     under_way = sys.exc_info()[1]
     while under_way is not None:
-        if isinstance(under_way, Terminated):
+        if isinstance(under_way, (Terminated, KeyboardInterrupt)):
             return
         under_way = under_way.__context__
-    raise Terminated(number)
+    if _untimely(frame):
+        threading.Timer(_SOON, os.kill, (os.getpid(), number)).start()
+    elif number == signal.SIGINT:
+        raise KeyboardInterrupt
+    else:
+        raise Terminated(number)
+
+
+def _untimely(frame: FrameType | None) -> bool:
+    """Whether an exception would be lost (amid the collection of garbage) or crash the process (amid a compiled module's import)."""
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "importlib._bootstrap" or frame.f_code.co_name in ("_xla_gc_callback", "__del__"):
+            return True
+        frame = frame.f_back
+    return False

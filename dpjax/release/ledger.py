@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from dpjax._errors import require, require_number
+from dpjax._errors import invalid, require, require_number
 
 Amounts = tuple[float, float]
 FORMAT = "dpjax ledger, version 1"
@@ -161,7 +161,10 @@ def _locked(path: pathlib.Path) -> Iterator[None]:
     """Alone with the ledger, waiting for whoever has it."""
     _check_folder(path)
     target = path.resolve()
-    handle = os.open(target.with_name(f"{target.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        handle = os.open(target.with_name(f"{target.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        invalid("ledger", str(path), f"its lock cannot be made beside it ({error.strerror}): give a ledger in a folder of yours")
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

@@ -128,10 +128,11 @@ def _drawn(model: PrivateModel) -> dict[str, Any]:
 
 
 def read_release(path: pathlib.Path | str) -> xr.Dataset:
-    """The labelled dataset of a release's model.nc, loaded."""
+    """The labelled dataset of a release, its folder or the model.nc in it, loaded."""
     import xarray as xr
 
-    with xr.open_dataset(path, engine="h5netcdf") as stored:
+    file = pathlib.Path(path) / MODEL_FILE if os.path.isdir(path) else path
+    with xr.open_dataset(file, engine="h5netcdf") as stored:
         return stored.load()
 
 

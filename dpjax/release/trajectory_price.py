@@ -23,7 +23,7 @@ from dpjax.release.lengths import STEPS, WholeDistances
 from dpjax.release.trajectory import TrajectoryRelease, selected
 from dpjax.selection import permute_and_flip
 
-LARGE = 10  # the substitution epsilon above which a statement warns
+LARGE = 5  # the substitution epsilon above which a statement warns
 TARGETS = (1, 2, 5, 10)  # substitution epsilons that the price compares
 _LONGEST, _SHORTEST, _WORK = 500, 50, 200_000  # steps of the public run; candidates in all
 

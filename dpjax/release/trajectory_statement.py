@@ -57,8 +57,9 @@ def trajectory_statement(
     fields = {
         "kind": "dpjax private trajectory",
         "headline": (
-            f"One state replaced by another is protected at epsilon {substitution:g}{'' if exact else ' (the proved bound)'}: that is what a"
-            " single state of the stream is hidden by."
+            f"One state replaced by another: epsilon {substitution:g}{'' if exact else ' (the proved bound)'}, a factor of at most"
+            f" {_factor(substitution)} in the probability of what is seen. That is what a single state of the stream is hidden by; of m states,"
+            " m times the epsilon."
         ),
         "warning": _warning(substitution, clear),
         "unchanged_share_of_a_public_run": round(clear.share, 4),
@@ -112,9 +113,13 @@ def _warning(substitution: float, clear: Clear) -> str | None:
         else "expect as large a part of the stream in the clear."
     )
     return (
-        f"WARNING: epsilon {substitution:g} for one state is more than {LARGE} and hides next to nothing of the states that are told apart best. On"
-        f" a public run of the chain itself {clear.share:.1%} of the states come out unchanged: {expected}"
+        f"WARNING: epsilon {substitution:g} for one state is more than {LARGE}: it hides little, and nearly nothing above 10, of the states"
+        f" that are told apart best. On a public run of the chain itself {clear.share:.1%} of the states come out unchanged: {expected}"
     )
+
+
+def _factor(epsilon: float) -> str:
+    return f"{math.exp(epsilon):.3g}" if epsilon < 50 else f"e^{epsilon:.3g}"
 
 
 def _promises(

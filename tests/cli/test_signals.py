@@ -125,3 +125,19 @@ def test_a_reader_that_leaves_before_the_release_is_named_is_told_that_it_is_com
     assert "do not run it again" in told
     assert "Exception" not in told
     assert (tmp_path / "out" / "model.csv").exists()
+
+
+def test_a_signal_amid_the_imports_ends_orderly(tmp_path):
+    """An exception amid the import of a compiled module crashes it."""
+    (tmp_path / "labels.csv").write_text("A\nB\n")
+    for moment in range(9):
+        process = started(
+            PLAIN, "privatize-model", "--epsilon", "1", "--delta", "1e-6", "--labels", tmp_path / "labels.csv", "--price"
+        )
+        while "jaxlib" not in pathlib.Path(f"/proc/{process.pid}/maps").read_text():
+            assert process.poll() is None
+            time.sleep(0.005)
+        time.sleep(0.03 * moment)
+        process.send_signal(signal.SIGTERM)
+        said, told = process.communicate()
+        assert (process.returncode, told) in ((143, b"dpjax: stopped by SIGTERM\n"), (0, b"")), (moment, told, said)

@@ -209,6 +209,44 @@ sys.exit(main(["privatize-model", "trips.csv", "--labels", "labels.csv", "--epsi
     assert read_release(files / "out" / "model.nc").sizes["from"] == 3
 
 
+@pytest.mark.parametrize(("closed", "releases"), [("Plan.price", 0), ("Plan.draw", 1)])
+def test_words_that_nobody_reads_do_not_make_a_release_a_wrong_call(files, closed, releases):
+    """Both streams are one pipe whose reader goes away: before the price, so that nothing is released, or as the model is drawn."""
+    import os
+    import subprocess
+
+    command = f"""
+import os, sys
+from dpjax.cli import main
+from dpjax.release import Plan
+whole = {closed}
+def unheard(*arguments):
+    reader, sink = os.pipe()
+    os.close(reader)
+    os.dup2(sink, 1)
+    os.dup2(sink, 2)
+    return whole(*arguments)
+{closed} = unheard
+sys.exit(main())"""
+    options = ["trips.csv", "--labels", "labels.csv", "--epsilon", "2", "--delta", "0.01", "--row-records", "50", "-o", "out"]
+    ledger = ["--ledger", "l.json", "--data-set", "x", "--budget-epsilon", "5", "--budget-delta", "0.1"]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, sys.path))}
+    whole = [sys.executable, "-c", command, "privatize-model", *options, *ledger]
+    done = subprocess.run(whole, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, cwd=files, env=env)
+    assert done.returncode == 1, done.stdout
+    made = json.loads((files / "l.json").read_text())["releases"] if (files / "l.json").exists() else []
+    assert len(made) == releases
+    assert (files / "out").exists() == bool(releases)
+    if releases:
+        assert read_release(files / "out").sizes["from"] == 3
+
+
+def test_a_folder_is_not_taken_for_records(release, files):
+    code, _, told = release(counts="")
+    assert code == 2
+    assert "it is a folder; name the file" in told
+
+
 CLASHES = {
     "report and release": ("--private-report", "out"),
     "the same by another road": ("--private-report", "./sub/../out"),

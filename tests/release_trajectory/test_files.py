@@ -84,7 +84,7 @@ def test_a_full_disk_says_what_was_released(start, chain_file):
         process = start("privatize-trajectory", "--chain", chain_file, *OPTIONS, stdout=full)
         told = process.communicate(b"A\n")[1].decode()
     assert process.returncode == 1
-    assert "No space left on device. What was written was released" in told
+    assert "No space left on device. Whatever was written was released" in told
     assert "continues from there" not in told
 
 

@@ -60,7 +60,7 @@ def test_the_words_say_what_the_options_were(chain3):
 
 def test_one_state_comes_first_and_a_large_epsilon_is_warned_of(chain3):
     near, far = (trajectory_statement(TrajectoryRelease(chain=chain3, epsilon=e, rho=1)) for e in (1, 20))
-    assert str(near).splitlines()[1].startswith("One state replaced by another is protected at epsilon 2.8595")
+    assert str(near).splitlines()[1].startswith("One state replaced by another: epsilon 2.8595")
     assert near.fields["warning"] is None
     assert near.fields["headline"] == str(near).splitlines()[1]
     assert far.fields["single_substitution_epsilon"] > 10
