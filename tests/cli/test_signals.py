@@ -29,7 +29,14 @@ CODES = [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)]
 def started(code, *arguments, **options):
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen([sys.executable, "-c", code, *map(str, arguments)], env=environment, cwd=ROOT, **pipes, **options)
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.Popen(command, env=environment, cwd=ROOT, preexec_fn=_heeding, **pipes, **options)
+
+
+def _heeding():
+    """Signals that whoever runs the tests ignores (nohup, a job in the background) are not ignored by the command."""
+    for number, _ in CODES:
+        signal.signal(number, signal.SIG_DFL)
 
 
 def waited_for(process, folder, pattern):
