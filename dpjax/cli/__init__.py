@@ -8,17 +8,17 @@ from collections.abc import Sequence
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with `arguments` (by default the process's own) and return its exit code."""
-    from dpjax.cli.signals import PUBLISHING, SIGNALLED, leave
+    from dpjax.cli.signals import SIGNALLED, leave
     from dpjax.cli.standard import close_holes
 
     close_holes()
-    from dpjax.cli.app import app
+    from dpjax.cli.app import PUBLISHING, app
 
     code = 0
     try:
         app(args=None if arguments is None else list(arguments), prog_name="dpjax")
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    if arguments is None and (code >= SIGNALLED or sys.argv[1:2] in PUBLISHING):
+    if arguments is None and (code >= SIGNALLED or not PUBLISHING.keys().isdisjoint(sys.argv[1:2])):
         leave(code)
     return code

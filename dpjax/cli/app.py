@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -47,5 +48,7 @@ def _root(
 
 for command in (run, submit, merge, plot, compare, audit, info):
     app.command(command.__name__.replace("_", "-"))(guarded(command))
-for publishing in (privatize_model, privatize_trajectory):  # what they release is not continued: the same command releases again
-    app.command(publishing.__name__.replace("_", "-"))(guarded(ending_orderly(publishing), kept=""))
+# what these release is not continued: the same command releases again
+PUBLISHING: dict[str, Callable[..., int]] = {"privatize-model": privatize_model, "privatize-trajectory": privatize_trajectory}
+for name, publishing in PUBLISHING.items():
+    app.command(name)(guarded(ending_orderly(publishing), kept=""))

@@ -13,7 +13,6 @@ from types import FrameType
 from typing import Any, NoReturn
 
 SIGNALLED = 128  # exit codes from here on are of a signal
-PUBLISHING = (["privatize-model"], ["privatize-trajectory"])
 _POLITE: dict[signal.Signals, Any] = {
     signal.SIGTERM: signal.SIG_DFL,
     signal.SIGHUP: signal.SIG_DFL,

@@ -119,7 +119,11 @@ def _warning(substitution: float, clear: Clear) -> str | None:
 
 
 def _factor(epsilon: float) -> str:
-    return f"{math.exp(epsilon):.3g}" if epsilon < 50 else f"e^{epsilon:.3g}"
+    """e^epsilon, rounded up to three digits; left as a power where it is past reading."""
+    if epsilon > 20:
+        return f"e^{epsilon:g}"
+    last = 10.0 ** (math.floor(epsilon / math.log(10)) - 2)
+    return f"{math.ceil(math.exp(epsilon) / last) * last:,.6g}"
 
 
 def _promises(

@@ -62,6 +62,7 @@ def test_one_state_comes_first_and_a_large_epsilon_is_warned_of(chain3):
     near, far = (trajectory_statement(TrajectoryRelease(chain=chain3, epsilon=e, rho=1)) for e in (1, 20))
     assert str(near).splitlines()[1].startswith("One state replaced by another: epsilon 2.8595")
     assert near.fields["warning"] is None
+    assert "a factor of at most 17.5 in" in str(near).splitlines()[1]  # e^2.8595 = 17.453, rounded up
     assert near.fields["headline"] == str(near).splitlines()[1]
     assert far.fields["single_substitution_epsilon"] > 10
     assert str(far).splitlines()[2] == far.fields["warning"]

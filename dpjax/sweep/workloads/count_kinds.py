@@ -83,10 +83,11 @@ def pseudocount_mechanism(target: Target, *, pseudocount: float | None, factor: 
     """Theorem 7's mechanism at this pseudo-count, or at `factor` times the least."""
     epsilon, delta, adjacency = target
     alpha = pseudocount
-    if alpha is None:
+    if factor is not None:
         least = least_pseudocount(**target._asdict())
         require(least < _LARGEST, "(epsilon, delta)", (epsilon, delta), "no pseudo-count reaches it: choose another pair")
-        alpha = max(least, _SMALLEST) * (factor or 1.0)
+        alpha = max(least, _SMALLEST) * factor
+    assert alpha is not None, "one of the two is given"
     return PseudocountMechanism.calibrate(epsilon=epsilon, delta=delta, pseudocount=alpha, adjacency=adjacency)
 
 
