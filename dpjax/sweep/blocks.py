@@ -21,6 +21,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from dpjax.sweep.allocator import give_back_freed_memory, pools_fit
 from dpjax.sweep.chosen import Chosen
 from dpjax.sweep.moments import agrees, reduce_block
 from dpjax.sweep.workload import Workload
@@ -80,6 +81,11 @@ class Executable:
         """Blocks in a round."""
         return int(self.mesh.devices.size)
 
+    @property
+    def on_host(self) -> bool:
+        """Whether the devices are the host's own processor, and their memory the process's."""
+        return bool(self.mesh.devices.flat[0].platform == "cpu")
+
     def arguments(self, lanes: Sequence[Lane]) -> tuple[Any, Any, Any]:
         """What the program takes for these blocks; where they are fewer than the devices, the last is run again in vain."""
         return _arguments(self.mesh, lanes)
@@ -110,12 +116,18 @@ class Blocks:
         return self._compiled[job.signature, width]
 
     def within(self, job: Job, memory: int) -> tuple[Executable, int]:
-        """The program for this job on as many devices as `memory` bytes allow, and how many rounds may be under way at once."""
+        """The program for this job on as many devices as `memory` bytes allow, and how many rounds may be under way at once.
+
+        Where what the host's allocator keeps of freed blocks might pass `memory`, this process gives it back from now on.
+        """
         executable = self.executable(job)
         fits = in_flight(memory, executable.bytes, self.block)
         if fits < executable.width:
             executable = self.executable(job, fits)
-        return executable, max(1, min(_MOST_UNDER_WAY, fits // executable.width))
+        ahead = max(1, min(_MOST_UNDER_WAY, fits // executable.width))
+        if executable.on_host and not pools_fit(memory, executable.bytes, ahead * executable.width):
+            give_back_freed_memory()
+        return executable, ahead
 
     def _compile(self, job: Job, width: int) -> Executable:
         mesh = Mesh(np.array(self.devices[:width]), (_AXIS,))

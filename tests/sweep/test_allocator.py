@@ -1,0 +1,76 @@
+"""What the host's allocator keeps of freed blocks: asked back where it might pass the stated memory, and only there."""
+
+import os
+import platform
+import subprocess
+import sys
+
+import pytest
+import sweep_normals
+
+from dpjax import sweep
+from dpjax.sweep import allocator, blocks
+
+GLIBC = platform.libc_ver()[0] == "glibc" and sys.platform == "linux"
+
+KEPT = """
+import ctypes, os, pathlib
+from dpjax.sweep.allocator import give_back_freed_memory
+
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
+libc.memset.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t]
+
+def resident():
+    return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+said = give_back_freed_memory() if {asked} else None
+libc.free(libc.malloc(24 << 20))  # from here on glibc would keep buffers of this size
+before = resident()
+for _ in range(3):
+    buffer = libc.malloc(24 << 20)
+    libc.memset(buffer, 1, 24 << 20)
+    above = libc.malloc(100_000)  # what keeps the freed buffer from being the end of its pool
+    libc.free(buffer)
+print(said, resident() - before > 12 << 20)
+"""
+
+
+def _child(asked, **environment):
+    clean = {name: value for name, value in os.environ.items() if name not in allocator._CHOSEN_BY_HAND}
+    code = KEPT.replace("{asked}", str(asked))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**clean, **environment})
+    return done.stdout.split()
+
+
+@pytest.mark.skipif(not GLIBC, reason="the setting is glibc's")
+def test_freed_memory_goes_back_where_it_is_asked_for():
+    assert _child(asked=True) == ["True", "False"]
+    assert _child(asked=False) == ["None", "True"]  # power: without it a freed buffer stays
+
+
+def test_what_the_environment_has_chosen_is_left(monkeypatch):
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "131072")
+    monkeypatch.setattr(allocator.ctypes, "CDLL", lambda name: pytest.fail("it was changed"))
+    assert not allocator.give_back_freed_memory()
+
+
+def test_a_c_library_without_the_setting_is_left(monkeypatch):
+    for name in allocator._CHOSEN_BY_HAND:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(allocator.ctypes, "CDLL", lambda name: object())
+    assert not allocator.give_back_freed_memory()
+
+
+def test_it_is_asked_for_only_where_the_pools_may_pass_the_limit(tmp_path, config, monkeypatch):
+    asked = []
+    monkeypatch.setattr(blocks, "give_back_freed_memory", lambda: asked.append(True))
+    monkeypatch.setattr(allocator, "_threads", lambda: 6)
+    plan = sweep.plan(config(), sweep_normals.Normals(), out=tmp_path / "out")
+    cell = plan.cells[0]
+    job = blocks.Job(cell.key(plan.seed), plan.workload.prepare(cell.values).params)
+    holds = plan.blocks().executable(job).bytes
+    assert plan.blocks().within(job, (4 + 6 + 1) * holds)[1] == 4
+    assert not asked
+    assert plan.blocks().within(job, (4 + 6 + 1) * holds - 1)[1] == 4
+    assert asked == [True]
