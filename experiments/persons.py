@@ -17,6 +17,7 @@ import numpy as np
 import xarray as xr
 
 from dpjax.baselines import dirichlet_errors
+from dpjax.plot import style
 from dpjax.release import NoiseForm, PersonBound, PersonSampler, Theorem7Form
 from dpjax.release.model import floored
 from experiments.stored import stored
@@ -25,6 +26,11 @@ PERSONS, STATES, EPSILON, DELTA = 1000, 8, 1.0, 1e-6
 KEPT = (1, 2, 3, 5, 7, 10)
 SAMPLINGS, DRAWS = 5, 50
 ERRORS = ("dropped", "pseudocount", "discrete-laplace", "discrete-gaussian")
+_CAPTION = (
+    f"Synthetic: {PERSONS:,} invented persons among {STATES} states. A person replaced by any other is protected at ({EPSILON:g}, {DELTA:g}). "
+    f"Means over {SAMPLINGS} choices of the records kept; pseudo-count rows exact given these, discrete Laplace and Gaussian also over "
+    f"{DRAWS} draws of the noise for each. Rows weighted by their records."
+)
 
 
 def persons(seed: int = 0) -> list[list[tuple[int, int]]]:
@@ -56,8 +62,7 @@ def run(out: pathlib.Path) -> list[pathlib.Path]:
     results = stored(folder / "persons.nc", settings, _measure)
     table, figure = folder / "persons.md", folder / "persons.png"
     table.write_text(_table(results), encoding="utf-8")
-    _draw(results, figure)
-    return [table, figure]
+    return [table, *_draw(results, figure)]
 
 
 def _measure() -> xr.Dataset:
@@ -121,18 +126,19 @@ def _table(results: xr.Dataset) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _draw(results: xr.Dataset, path: pathlib.Path) -> None:
+def _draw(results: xr.Dataset, path: pathlib.Path) -> list[pathlib.Path]:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(5.2, 3.6), layout="constrained")
-    axes = figure.add_subplot()
     names = ("dropping alone, no noise", "pseudo-count rows", "discrete Laplace", "discrete Gaussian")
-    for of, name, style in zip(ERRORS, names, ("k--", "o-", "s-", "^-"), strict=True):
-        axes.plot(results.m, results.error.sel(of=of), style, label=name, markersize=4)
-    axes.set(xlabel="records kept of each person, m", ylabel="total variation of a row", ylim=(0, None))
-    axes.set_title(f"{PERSONS:,} invented persons, {STATES} states; a person at ({EPSILON:g}, {DELTA:g})", fontsize=9)
-    axes.legend(fontsize=8, frameon=False)
-    figure.savefig(path, dpi=150)
+    with style.look():
+        figure = Figure(figsize=(5.2, 3.9), layout="constrained")
+        axes = figure.add_subplot()
+        for number, (of, name) in enumerate(zip(ERRORS, names, strict=True)):
+            axes.plot(results.m, results.error.sel(of=of), label=name, marker=style.MARKERS[number], **style.line(number))
+        axes.set(xlabel="records kept of each person, m", ylabel="total variation of a row, from all records", ylim=(0, None))
+        axes.legend(fontsize=8)
+        style.caption(figure, _CAPTION)
+        return style.save(figure, path)
 
 
 if __name__ == "__main__":

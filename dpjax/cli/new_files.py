@@ -20,11 +20,11 @@ Paths = Mapping[str, pathlib.Path | None]
 
 
 def check_paths(new: Paths, kept: Paths, inputs: Paths) -> None:
-    """ValueError, naming the option, unless every path has a file of its own.
+    """ValueError, naming the option, unless every path has a file of its own and something can be put in the new ones.
 
-    new: outputs, which must not exist. kept: files that may exist and are changed, such as a ledger. inputs: files that are read.
+    new: outputs, which must not exist; each is tried. kept: files that may exist and are changed, such as a ledger. inputs: files that are read.
     """
-    from dpjax.release.output import check_absent
+    from dpjax.release.output import check_usable
 
     for option, path in inputs.items():
         if path is not None:
@@ -32,7 +32,7 @@ def check_paths(new: Paths, kept: Paths, inputs: Paths) -> None:
             require(not os.path.isdir(path), option, str(path), "it is a folder; name the file")
     for option, path in new.items():
         if path is not None:
-            check_absent(path, option)
+            check_usable(path, option)
     taken: dict[str, pathlib.Path] = {}
     for option, path in {**inputs, **kept, **new}.items():
         if path is None:

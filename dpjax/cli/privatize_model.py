@@ -99,23 +99,11 @@ def _publish(
     require(counts is not None and out is not None, "COUNTS, --out", None, "name the records and the folder to write")
     assert counts is not None
     assert out is not None
-    _check_files(inputs, given, outputs)
+    check_paths(outputs, given.files(), inputs)
     amount = Charge(plan.epsilon, plan.delta, f"privatize-model, {plan.form.name}, {len(plan.labels)} states")
     with options.by_option():
         account = open_account(given, plan.form.neighbours, amount)
     return _release(plan, _Reading(counts, *reading), out, account, outputs["--private-report"])
-
-
-def _check_files(
-    inputs: Mapping[str, pathlib.Path | None], given: LedgerOptions, outputs: Mapping[str, pathlib.Path | None]
-) -> None:
-    """ValueError where two of the files are one, or nothing can be written in the place of an output."""
-    from dpjax.release.output import check_usable
-
-    check_paths(outputs, given.files(), inputs)
-    for option, path in outputs.items():
-        if path is not None:
-            check_usable(path, option)
 
 
 class _Reading(NamedTuple):

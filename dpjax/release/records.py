@@ -37,6 +37,10 @@ Layout = Literal["auto", "matrix", "triples", "pairs", "parquet"]
 Outside = Literal["stop", "drop"]
 Line = tuple[int, list[str]]
 _WHOLE = re.compile(r"\+?0*([0-9]{1,19})(\.0*)?")
+_NO_HEADER = (
+    "it names no columns (from, to, or from, to, count), and is no header of a matrix either: a corner and then labels, all of them in the "
+    "public list"
+)
 _NOT_PUBLIC = "a label that is not in the public list of labels"
 PAIRS_ALONE = "with a column of persons every line is one record: columns from and to, and none of counts"
 _TEXT_LAYOUTS = ("matrix", "triples", "pairs")
@@ -214,6 +218,8 @@ def _add_matrix(reader: Reader, first: Line, lines: Iterable[Line]) -> None:
     if len(set(header)) < len(header) or not header:
         malformed(reader.path, first[0], "the first line of a matrix has a corner and then every label once")
     targets = [reader.place.get(label) for label in header]
+    if reader.outside == "stop" and None in targets:
+        malformed(reader.path, first[0], _NO_HEADER)
     seen = set[str]()
     for line, cells in lines:
         _check_width(reader, line, cells, len(header) + 1)

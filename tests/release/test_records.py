@@ -157,6 +157,7 @@ HOSTILE = {
     "fraction": ("from,to,count\na,b,4711.5\n", "line 2: a count"),
     "digits of another script": ("from,to,count\na,b,٤٧\n", "line 2: a count"),
     "words": (f"from,to,count\na,b,{SECRET}\n", "line 2: a count"),
+    "triples without a header": (f"a,b,3\n{SECRET},b,2\n", "line 1: it names no columns (from, to, or from, to, count)"),
     "unknown label": (f"from,to\na,b\n{SECRET},b\n", "line 3: a label that is not in the public list"),
     "ragged": (f"from,to\na,b\na,b,{SECRET}\n", "line 3: the number of cells"),
     "open quote": (f'from,to\na,b\n"{SECRET},b\n', "line 3 is broken"),

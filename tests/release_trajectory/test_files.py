@@ -60,8 +60,9 @@ def test_nothing_is_charged_before_the_output_is_proved_writable(call, here, tmp
     assert "its folder does not exist" in told
     long = here / ("x" * 250)  # the name fits, that of the temporary file does not
     code, _, told = call(b"A\n", *account, "-o", long)
-    assert code == 1
-    assert "File name too long" in told
+    assert code == 2
+    assert "error: --out is '" in told
+    assert "nothing can be written there (File name too long); give another place" in told
     assert "continues from there" not in told
     assert not list(tmp_path.glob("ledger*"))
 
