@@ -21,6 +21,7 @@ import errno
 import functools
 import io
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable
@@ -32,6 +33,7 @@ from dpjax.cli.signals import Terminated
 
 _REFUSED = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 _KEPT = "What was stored before is kept; the same command continues from there"
+_NOT_GIVEN = re.compile(r"^(--[a-z-]+) is None;")
 DONE, FAILED, WRONG, FAULT, STOPPED = 0, 1, 2, 70, 130
 
 
@@ -113,7 +115,7 @@ def _sentence(error: Exception) -> str:
         fault = error.errors()[0]
         key = ".".join(str(step) for step in fault["loc"])
         return f"{key} is {fault['input']!r}; {fault['msg'].removeprefix('Value error, ')}"
-    return " ".join(str(error).split())
+    return _NOT_GIVEN.sub(r"\1 is not given;", " ".join(str(error).split()))
 
 
 def say(text: str, code: int) -> int:

@@ -89,7 +89,8 @@ def test_wrong_calls(release, call, files):
     for more, said in (
         (("--adjacency", "swap"), "choose among replace, add-remove"),
         (("--epsilon", -1), "it must be positive"),
-        (("--form", "paper"), "needs the public floor"),
+        (("--form", "paper"), "--eta is not given; the paper's form needs the public floor"),
+        (("--ledger", files / "new.json"), "--data-set is not given; name the data set"),
         (("--data-set", "x"), "belong to a ledger"),
         (("--layout", "rows"), "choose among auto"),
     ):
