@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -24,25 +25,21 @@ _EXACT = "Lines are exact; markers are Monte Carlo, bars ± 2 s.e."
 def tail(axes: Axes, found: list[xr.Dataset]) -> None:
     """Exact and sampled exceedance of each cell against the threshold."""
     for order, cell in enumerate(found):
-        look = curves.line(cell)
         v, exact = cell["threshold"].values, cell["exceedance"].values
-        axes.plot(v, np.where(exact >= FLOOR / 10, exact, np.nan), drawstyle="steps-post", label=curves.label(cell), **look)
+        drawn = np.where(exact >= FLOOR / 10, exact, np.nan)
+        axes.plot(v, drawn, drawstyle="steps-post", label=curves.label(cell), **curves.line(cell))
         mean, error = cell["exceeds_mean"].values, cell["exceeds_sem"].values
         shown = (mean > 0) & (np.arange(len(v)) % max(1, len(v) // 20) == order % max(1, len(v) // 20))
         low = np.minimum(2 * error, mean * (1 - 1e-3))
-        axes.errorbar(
-            v[shown],
-            mean[shown],
-            yerr=[low[shown], 2 * error[shown]],
-            fmt=curves.marker(cell),
-            color=look["color"],
-            markersize=3.5,
-            fillstyle="none",
-            elinewidth=0.8,
-            linestyle="none",
-        )
+        _sampled(axes, cell, v[shown], mean[shown], [low[shown], 2 * error[shown]])
     axes.set_yscale("log")
     axes.set_xlim(float(found[0]["threshold"].min()) if found else 0, _last_threshold(found))
+
+
+def _sampled(axes: Axes, cell: xr.Dataset, x: Any, mean: Any, error: Any) -> None:
+    """Monte Carlo as the cell's markers with error bars: a number on both sides, or a pair of them."""
+    marks = {"fmt": curves.marker(cell), "color": curves.line(cell)["color"], "markersize": 3.5, "fillstyle": "none"}
+    axes.errorbar(x, mean, yerr=error, elinewidth=0.8, linestyle="none", **marks)
 
 
 def _last_threshold(found: list[xr.Dataset]) -> float:
@@ -62,19 +59,8 @@ def entropy(axes: Axes, found: list[xr.Dataset]) -> None:
         )
         axes.plot(x, cell["sensitive_entropy"], color="0.3", linewidth=0.9, linestyle=(0, (1, 2)), label="the sensitive trajectory")
     for cell in found:
-        look = curves.line(cell)
-        axes.plot(cell["length"], cell["expected_entropy"], label=curves.label(cell), **look)
-        axes.errorbar(
-            cell["length"],
-            cell["entropy_mean"],
-            yerr=2 * cell["entropy_sem"],
-            fmt=curves.marker(cell),
-            color=look["color"],
-            markersize=3.5,
-            fillstyle="none",
-            elinewidth=0.8,
-            linestyle="none",
-        )
+        axes.plot(cell["length"], cell["expected_entropy"], label=curves.label(cell), **curves.line(cell))
+        _sampled(axes, cell, cell["length"], cell["entropy_mean"], 2 * cell["entropy_sem"])
 
 
 def _lowest(found: list[xr.Dataset]) -> float:
