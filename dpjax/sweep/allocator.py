@@ -2,8 +2,8 @@
 
 On the host the buffers of a block come from malloc, and glibc keeps what is freed, in a pool for each thread that has ever run a block:
 the process grows past what is under way by a block for each thread, and more where a pool is in pieces. Given back to the system at
-once the blocks need no more than they hold, and pay for fresh pages: up to two fifths of their time. So that is asked for only where the pools
-might lead past the limit. It is a setting of the whole process, and stays.
+once the blocks need no more than they hold, and pay for fresh pages: a quarter to a third more time. So that is asked for only where the
+pools might lead past the limit. It is a setting of the whole process, and stays.
 """
 
 from __future__ import annotations

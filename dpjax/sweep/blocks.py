@@ -107,6 +107,7 @@ class Blocks:
         self.devices = devices or tuple(jax.local_devices())
         self.traces = 0
         self._compiled: dict[Any, Executable] = {}
+        self._fitted: dict[Any, tuple[Executable, int]] = {}
 
     def executable(self, job: Job, width: int | None = None) -> Executable:
         """The program for parameters of this structure on the first `width` devices (None: all), compiled the first time."""
@@ -120,6 +121,11 @@ class Blocks:
 
         Where what the host's allocator keeps of freed blocks might pass `memory`, this process gives it back from now on.
         """
+        if (job.signature, memory) not in self._fitted:
+            self._fitted[job.signature, memory] = self._fit(job, memory)
+        return self._fitted[job.signature, memory]
+
+    def _fit(self, job: Job, memory: int) -> tuple[Executable, int]:
         executable = self.executable(job)
         fits = in_flight(memory, executable.bytes, self.block)
         if fits < executable.width:

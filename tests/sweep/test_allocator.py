@@ -73,4 +73,5 @@ def test_it_is_asked_for_only_where_the_pools_may_pass_the_limit(tmp_path, confi
     assert plan.blocks().within(job, (4 + 6 + 1) * holds)[1] == 4
     assert not asked
     assert plan.blocks().within(job, (4 + 6 + 1) * holds - 1)[1] == 4
+    assert plan.blocks().within(job, (4 + 6 + 1) * holds - 1)[1] == 4  # the next block of the same kind: once is enough
     assert asked == [True]
