@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax._threefry import threefry2x32
+from dpjax._random import threefry2x32
 
 _CHAIN = 64  # steps an element, so that loads and stores do not count
 _APART = 8  # running minima of an element, so that no step waits for another

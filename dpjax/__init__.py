@@ -20,7 +20,7 @@ _ROOM_OF = {
     "ergodicity_coefficient": "dpjax.chains",
     "entropy_rate": "dpjax.chains",
     "DirichletMechanism": "dpjax.simplex",
-    "PseudocountMechanism": "dpjax.simplex",
+    "PseudocountMechanism": "dpjax.counts",
     "expected_kl": "dpjax.simplex",
     "expected_kl_bound": "dpjax.simplex",
     "shortest_paths": "dpjax.paths",
@@ -42,7 +42,8 @@ _MODULES = {
     "simplex": "dpjax.simplex",
     "datasets": "dpjax.datasets",
     "release": "dpjax.release",
-    "baselines": "dpjax.baselines",
+    "counts": "dpjax.counts",
+    "theory": "dpjax.theory",
     "sweep": "dpjax.sweep",
     "plot": "dpjax.plot",
 }

@@ -2,6 +2,8 @@
 
 `require_number`, `require_whole`, `require_word` and `require_kind` (and `_real.real_array`) are what every room asks of plain values. They take
 whatever a caller hands in: text, None, a list or an array in the place of a number is a ValueError that says so.
+
+Arrays of real numbers out of whatever a caller hands in. Apart from `_errors`, which the command imports without NumPy.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ import numbers
 import os
 from collections.abc import Callable, Collection
 from typing import Any, NoReturn
+
+import numpy as np
 
 Kinds = type | tuple[type, ...]
 
@@ -60,3 +64,15 @@ def _short(value: Any, limit: int = 200) -> str:
     text = repr(os.fspath(value) if isinstance(value, os.PathLike) else value)
     text = " ".join(line.strip() for line in text.splitlines())  # a matrix too is one sentence
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def real_array(value: Any, argument: str, mend: str) -> np.ndarray:
+    """`value` as a float64 array of its own shape, without NaN; text, booleans, complex numbers, ragged lists are refused."""
+    try:
+        given = np.asarray(value)
+        array = given.astype(np.float64) if given.dtype.kind in "iuf" or given.dtype.name == "bfloat16" else None
+    except (TypeError, ValueError, OverflowError):
+        array = None
+    if array is None or np.isnan(array).any():
+        invalid(argument, value, mend)
+    return array

@@ -12,7 +12,8 @@ import numpy as np
 import xarray as xr
 
 from dpjax import plot
-from dpjax.trajectory import TrajectoryMechanism, joint_drift, sufficient_fraction
+from dpjax.theory import joint_drift, sufficient_fraction
+from dpjax.trajectory import TrajectoryMechanism
 from dpjax.trajectory.losses import affordable
 from experiments.chains import NamedChain, named_chains
 from experiments.claims import verdict

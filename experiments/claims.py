@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 
 from dpjax.plot import style
-from dpjax.plot import trajectory_cells as curves
+from dpjax.plot import trajectory as curves
 from experiments.reproduction import Row
 
 Pair = tuple[xr.Dataset, xr.Dataset]  # Chen et al., Mechanism 1

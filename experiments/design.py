@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 
 from dpjax import datasets
 from dpjax.chains import gth
-from dpjax.datasets.preparation import keep_largest_class
+from dpjax.datasets.dataset import keep_largest_class
 from dpjax.design import MatrixDesign, design_matrix, evaluate, paper_rule, stationary_law, total_variation
 from dpjax.plot import style
 from dpjax.simplex import MatrixMechanism, PublicRows

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from dpjax.baselines import dirichlet_errors
+from dpjax.counts import dirichlet_errors
 from dpjax.plot import style
 from dpjax.release import NoiseForm, PersonBound, PersonSampler, Theorem7Form
 from dpjax.release.model import floored

@@ -23,16 +23,10 @@ from dpjax import _atomic as atomic
 from dpjax import datasets
 from dpjax._errors import require
 from dpjax.chains import elasticities, simulate
+from dpjax.design import first_order_elasticity, stationary_elasticity
 from dpjax.plot import sensitivity as figures
 from dpjax.plot import style
-from dpjax.simplex import (
-    PublicRows,
-    corner_epsilon,
-    equation6,
-    first_order_elasticity,
-    kl_of_shares,
-    stationary_elasticity,
-)
+from dpjax.simplex import PublicRows, corner_epsilon, equation6, kl_of_shares
 from dpjax.trajectory import traced_exceedance
 from experiments.runs import CONFIGS
 

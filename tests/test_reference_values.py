@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpjax.chains import MarkovChain, deviation_matrix, entropy_rate, ergodicity_coefficient, stationary_distribution
-from dpjax.chains.deviation import tau1
+from dpjax.chains.perturbation import tau1
 from dpjax.paths import shortest_paths
 from dpjax.selection import permute_and_flip
 from dpjax.simplex import (
@@ -24,15 +24,13 @@ from dpjax.simplex import (
     renyi_divergence,
     theorem1_epsilon,
 )
-from dpjax.simplex._blocks import in_blocks
+from dpjax.simplex._rounding import in_blocks
+from dpjax.theory import geometric_tail, hajek, joint_drift
 from dpjax.trajectory import (
     ChenMechanism,
     TrajectoryMechanism,
     exact_law,
     exact_scale,
-    geometric_tail,
-    hajek,
-    joint_drift,
     joint_law,
     joint_stationary,
     kappa,

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dpjax._threefry import threefry2x32, words_of
+from dpjax._random import threefry2x32, words_of
 
 KEY = jax.random.key(2024)
 

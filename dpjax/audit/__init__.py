@@ -6,9 +6,7 @@ bound            the lower bound from the other half; these three know no mechan
 targets          the package's own mechanisms, each at inputs where its claim is tight
 """
 
-from dpjax.audit.bound import AuditResult, audit, lower_bound
-from dpjax.audit.clopper_pearson import epsilon_limit, lower_limit, upper_limit
-from dpjax.audit.events import Event
+from dpjax.audit.bound import AuditResult, Event, audit, epsilon_limit, lower_bound, lower_limit, upper_limit
 from dpjax.audit.targets import (
     Target,
     dirichlet_target,

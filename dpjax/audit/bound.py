@@ -1,4 +1,26 @@
-"""An empirical lower bound on epsilon for any sampler, from draws under two adjacent inputs.
+"""What counts prove about epsilon: exact binomial limits (Clopper and Pearson 1934) for one event under two inputs.
+
+A mechanism is (epsilon, delta)-private for two inputs if p <= e^epsilon q + delta for every event, p and q being its probabilities
+under the two. With x of n draws in the event, the Clopper-Pearson limits
+
+    p > quantile of Beta(x, n - x + 1) at a        (0 if x = 0)
+    p < quantile of Beta(x + 1, n - x) at 1 - a    (1 if x = n)
+
+each hold with probability at least 1 - a, whatever p and n. So with probability at least 1 - 2 a
+
+    epsilon >= log((lower limit of p - delta) / upper limit of q).
+
+The event that tells two inputs apart best, chosen on draws that are not used again.
+
+By the Neyman-Pearson lemma the events to look at are {log-likelihood ratio >= t}. Outputs come here as scores: real numbers, the
+larger (or the smaller) the more they speak for one input: the log-ratio itself where it is known, any increasing function of it,
+or a guess. Whole numbers are categories without an order; their score is the estimated log-ratio, log((x + 1/2) / (y + 1/2)) with
+x and y the counts under the two inputs (equally many draws).
+
+Among thresholds at some hundred ranks of the scores, from the most extreme draw to all of them, and both tails, the event is the
+one whose limit of epsilon on the draws at hand is largest. Its own limit is then too good to be believed, and other draws decide.
+
+An empirical lower bound on epsilon for any sampler, from draws under two adjacent inputs.
 
 The draws are cut in halves. On the first half an event is chosen for each direction (p over q and q over p); on the second the
 event is counted, and Clopper-Pearson limits turn the counts into a lower limit of epsilon at delta. The risk 1 - confidence is
@@ -16,15 +38,107 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Array, Key, Shaped
+from jaxtyping import Array, Float, Int, Key, Shaped
+from scipy.stats import beta
 
-from dpjax._errors import require, require_number, require_whole
-from dpjax.audit.clopper_pearson import epsilon_limit
-from dpjax.audit.events import Event, choose
+from dpjax._errors import real_array, require, require_number, require_whole
+
+Counts = np.ndarray | np.generic | int  # whole numbers, broadcast
+Limits = np.ndarray | np.generic | float
+
+
+def lower_limit(hits: Counts, draws: Counts, risk: float) -> Limits:
+    """The lower limit of a probability, wrong with probability at most `risk`; counts broadcast."""
+    x, n = _counts(hits, draws, risk)
+    return np.where(x > 0, beta.ppf(risk, np.maximum(x, 1.0), n - x + 1), 0.0)[()]
+
+
+def upper_limit(hits: Counts, draws: Counts, risk: float) -> Limits:
+    """The upper limit of a probability, wrong with probability at most `risk`; counts broadcast."""
+    x, n = _counts(hits, draws, risk)
+    return np.where(x < n, beta.isf(risk, x + 1, np.maximum(n - x, 1.0)), 1.0)[()]
+
+
+def epsilon_limit(hits_p: Counts, draws_p: Counts, hits_q: Counts, draws_q: Counts, delta: float, risk: float) -> Limits:
+    """The lower limit of epsilon at delta, nats, at least 0; wrong with probability at most `risk`, half of it for each of p, q."""
+    require_number(delta, "delta", "give a probability, at least 0 and below 1", lambda x: 0 <= x < 1)
+    excess = np.asarray(lower_limit(hits_p, draws_p, risk / 2)) - delta
+    above = np.asarray(upper_limit(hits_q, draws_q, risk / 2))
+    return np.where(excess > above, np.log(np.maximum(excess, above) / above), 0.0)[()]
+
+
+def _counts(hits: Counts, draws: Counts, risk: float) -> tuple[np.ndarray, np.ndarray]:
+    require_number(risk, "risk", "give a probability strictly between 0 and 1", lambda x: 0 < x < 1)
+    whole = "give whole numbers, 0 <= hits <= draws, of one draw or more"
+    x, n = np.broadcast_arrays(real_array(hits, "hits", whole), real_array(draws, "draws", whole))
+    require(bool(((x == np.floor(x)) & (n == np.floor(n)) & (x >= 0) & (x <= n) & (n >= 1)).all()), "hits", hits, whole)
+    return x, n
+
+
+RANKS = 240  # thresholds tried in each tail
+
+
+class Event(NamedTuple):
+    """{score >= threshold} for tail = 1, {score <= -threshold} for tail = -1: where tail * score is at least the threshold.
+
+    categories: with categories in place of scores, those the event holds; None for scores.
+    """
+
+    tail: int
+    threshold: float
+    categories: tuple[int, ...] | None = None
+
+    def hits(self, outputs: Shaped[np.ndarray, " draws"]) -> int:
+        """How many of the outputs lie in the event."""
+        if self.categories is not None:
+            return int(np.isin(outputs, self.categories).sum())
+        return int((self.tail * outputs >= self.threshold).sum())
+
+    def __str__(self) -> str:
+        if self.categories is not None:
+            shown = ", ".join(map(str, self.categories[:6])) + (", ..." if len(self.categories) > 6 else "")
+            return f"category in {{{shown}}}"
+        return f"score {'>=' if self.tail > 0 else '<='} {self.tail * self.threshold:.6g}"
+
+
+def choose(p: Shaped[np.ndarray, " draws"], q: Shaped[np.ndarray, " draws"], delta: float, risk: float) -> Event:
+    """The event with the largest limit of epsilon of p over q at delta, on these draws: scores if floating, categories if whole."""
+    if np.issubdtype(p.dtype, np.floating):
+        return _choose_threshold(p, q, delta, risk)
+    categories, scores = _category_scores(p, q)
+    event = _choose_threshold(scores[np.searchsorted(categories, p)], scores[np.searchsorted(categories, q)], delta, risk)
+    held = categories[event.tail * scores >= event.threshold]
+    return event._replace(categories=tuple(int(c) for c in held))
+
+
+def _choose_threshold(p: Float[np.ndarray, " draws"], q: Float[np.ndarray, " draws"], delta: float, risk: float) -> Event:
+    best, found = -1.0, Event(1, np.inf)
+    ranks = np.unique(np.geomspace(1, len(p), RANKS).astype(np.int64))
+    for tail in (1, -1):
+        rising_p, rising_q = np.sort(tail * p), np.sort(tail * q)
+        thresholds = rising_p[-ranks]
+        hits_p = len(p) - np.searchsorted(rising_p, thresholds)
+        hits_q = len(q) - np.searchsorted(rising_q, thresholds)
+        limits = np.asarray(epsilon_limit(hits_p, len(p), hits_q, len(q), delta, risk))
+        i = int(np.argmax(limits))
+        if limits[i] > best:
+            best, found = float(limits[i]), Event(tail, float(thresholds[i]))
+    return found
+
+
+def _category_scores(
+    p: Int[np.ndarray, " draws"], q: Int[np.ndarray, " draws"]
+) -> tuple[Int[np.ndarray, " categories"], Float[np.ndarray, " categories"]]:
+    """The categories met, in order, and log((x + 1/2) / (y + 1/2)) of each."""
+    categories, where = np.unique(np.concatenate([p, q]), return_inverse=True)
+    x = np.bincount(where[: len(p)], minlength=len(categories))
+    y = np.bincount(where[len(p) :], minlength=len(categories))
+    return categories, np.log((x + 0.5) / (y + 0.5))
+
 
 Sampler = Callable[[Key[Array, ""], int], Any]  # (key, n) -> n independent outputs on the first axis
 LEAST = 20  # draws of each input

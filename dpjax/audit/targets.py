@@ -23,8 +23,9 @@ from jaxtyping import Array, Float, Int, Key
 
 from dpjax._errors import require, require_kind
 from dpjax.audit.bound import AuditResult, Sampler, audit, require_claim
+from dpjax.counts import PseudocountMechanism
 from dpjax.selection import permute_and_flip
-from dpjax.simplex import DirichletMechanism, MatrixMechanism, PseudocountMechanism, exact_epsilon
+from dpjax.simplex import DirichletMechanism, MatrixMechanism, exact_epsilon
 from dpjax.trajectory import ChenMechanism, OfflineMechanism, TrajectoryMechanism, pairwise_losses
 from dpjax.trajectory.kernel import slot_log_law
 

@@ -1,16 +1,28 @@
 """Markov chains on finitely many states: estimation, structure, stationary laws, entropy, ergodicity, simulation."""
 
 from dpjax.chains.chain import MarkovChain
-from dpjax.chains.counting import counts_of_pairs, counts_of_trajectories, largest_class_of_counts
-from dpjax.chains.deviation import deviation_matrix, tau1
-from dpjax.chains.elasticity import elasticities, row_slopes
-from dpjax.chains.entropy import entropy_rate, row_entropies
-from dpjax.chains.ergodicity import ergodicity_coefficient
-from dpjax.chains.gth import gth
-from dpjax.chains.mixing import mixing_time, second_eigenvalue_modulus, spectral_gap
+from dpjax.chains.counting import (
+    closed_classes,
+    communicating_classes,
+    counts_of_pairs,
+    counts_of_trajectories,
+    is_irreducible,
+    largest_class,
+    largest_class_of_counts,
+    period,
+    transient_states,
+)
+from dpjax.chains.mixing import (
+    entropy_rate,
+    ergodicity_coefficient,
+    mixing_time,
+    row_entropies,
+    second_eigenvalue_modulus,
+    spectral_gap,
+)
+from dpjax.chains.perturbation import deviation_matrix, elasticities, row_slopes, tau1
 from dpjax.chains.simulate import TransitionTable, cumulative_start, simulate, transition_table, walk
-from dpjax.chains.stationary import stationary_distribution
-from dpjax.chains.structure import closed_classes, communicating_classes, is_irreducible, largest_class, period, transient_states
+from dpjax.chains.stationary import gth, stationary_distribution
 
 __all__ = [
     "MarkovChain",

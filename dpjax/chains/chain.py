@@ -16,7 +16,9 @@ from jaxtyping import Float
 from scipy import sparse
 
 from dpjax._errors import invalid, require
-from dpjax.chains import entropy, stationary, structure
+from dpjax.chains import counting as structure
+from dpjax.chains import mixing as entropy
+from dpjax.chains import stationary
 from dpjax.chains._arrays import row_sum_tolerance
 from dpjax.chains.counting import Counts, Labels, counts_of_pairs, counts_of_trajectories, whole_counts
 

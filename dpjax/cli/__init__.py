@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with `arguments` (by default the process's own) and return its exit code."""
-    from dpjax.cli.signals import SIGNALLED, leave
-    from dpjax.cli.standard import close_holes
+    from dpjax.cli.signals import SIGNALLED, close_holes, leave
 
     close_holes()
     from dpjax.cli.app import PUBLISHING, app

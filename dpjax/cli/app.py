@@ -11,11 +11,9 @@ import dpjax
 from dpjax.cli.audit import audit
 from dpjax.cli.compare import compare
 from dpjax.cli.errors import guarded
-from dpjax.cli.info import info
-from dpjax.cli.merge import merge
-from dpjax.cli.plot import plot
 from dpjax.cli.privatize_model import privatize_model
 from dpjax.cli.privatize_trajectory import privatize_trajectory
+from dpjax.cli.results import info, merge, plot
 from dpjax.cli.run import run
 from dpjax.cli.signals import ending_orderly
 from dpjax.cli.submit import submit

@@ -143,7 +143,7 @@ def _dirichlet(s: Settings) -> Target:
 
 def _pseudocount(s: Settings) -> Target:
     from dpjax.audit import pseudocount_target
-    from dpjax.simplex import PseudocountMechanism
+    from dpjax.counts import PseudocountMechanism
 
     return pseudocount_target(PseudocountMechanism(scale=s.scale, pseudocount=s.pseudocount), s.delta, claimed=s.claimed)
 

@@ -15,8 +15,8 @@ import typer
 from dpjax.cli.errors import DONE
 
 if TYPE_CHECKING:
-    from dpjax.baselines import Measured, MeasuredTrajectory
     from dpjax.datasets import Dataset
+    from dpjax.sweep import Measured, MeasuredTrajectory
 
 WARNING = "NOT PRIVATE: measured on the data themselves. Keep it with the data; publish nothing of it."
 _CAPTIONS = {
@@ -52,7 +52,7 @@ def compare(
     ] = pathlib.Path("comparison"),
 ) -> int:
     """Measure what every mechanism costs in accuracy at the same privacy: a table, a figure, and who wins where."""
-    from dpjax.baselines import count_verdicts, trajectory_verdicts
+    from dpjax.sweep import count_verdicts, trajectory_verdicts
 
     epsilons = _epsilons(epsilon)
     _check_numbers(delta, draws, trajectory, rho)
@@ -142,7 +142,7 @@ def _counts(dataset: Dataset, epsilons: list[float], delta: float, draws: int, s
     import numpy as np
     from scipy import sparse
 
-    from dpjax.baselines import compare_counts
+    from dpjax.sweep import compare_counts
 
     counts = dataset.counts.toarray() if sparse.issparse(dataset.counts) else np.asarray(dataset.counts)
     return compare_counts(jax.random.key(seed), counts, epsilons=epsilons, delta=delta, draws=draws, support=support)
@@ -150,8 +150,8 @@ def _counts(dataset: Dataset, epsilons: list[float], delta: float, draws: int, s
 
 def _trajectory(dataset: Dataset, epsilons: list[float], rho: float, steps: int, seed: int) -> tuple[list[MeasuredTrajectory], str]:
     from dpjax._errors import require
-    from dpjax.baselines import compare_trajectory
     from dpjax.chains import MarkovChain
+    from dpjax.sweep import compare_trajectory
     from dpjax.sweep.workloads.trajectory_source import Source, sensitive_trajectory
 
     if dataset.counts is not None:
@@ -181,7 +181,8 @@ def _cell(value: Any) -> str:
 
 def _write(out: pathlib.Path, results: Sequence[Any], lines: list[str], caption: str) -> list[pathlib.Path]:
     from dpjax import _atomic as atomic
-    from dpjax.plot import baselines, style
+    from dpjax.plot import comparison as baselines
+    from dpjax.plot import style
 
     out.mkdir(parents=True, exist_ok=True)
     table = io.StringIO()
@@ -191,4 +192,4 @@ def _write(out: pathlib.Path, results: Sequence[Any], lines: list[str], caption:
     texts = {out / "comparison.csv": f"# {WARNING}\n{table.getvalue()}", out / "comparison.txt": "\n".join(lines) + "\n"}
     for path, text in texts.items():
         atomic.write(path, functools.partial(pathlib.Path.write_text, data=text, encoding="utf-8"))
-    return [*texts, *style.save(baselines.figure(results, caption), out / "comparison")]
+    return [*texts, *style.save(baselines.errors_figure(results, caption), out / "comparison")]

@@ -12,6 +12,8 @@ A reader of standard output that goes away when all is done and only words were 
 the name of a release.
 
 Set DPJAX_TRACEBACK=1 to see where a sentence came from.
+
+The options that set what the library names otherwise, so that a refusal names what the user typed.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import typer
@@ -123,3 +125,21 @@ def say(text: str, code: int) -> int:
     with contextlib.suppress(OSError):  # whoever should hear it went away; the code says it too
         print(f"dpjax: {text}", file=sys.stderr, flush=True)
     return code
+
+
+@contextlib.contextmanager
+def by_option(options: Mapping[str, str]) -> Iterator[None]:
+    """Within it a sentence `argument is value; mend` of the library begins with the option that set the argument.
+
+    options: the option of each argument, by the library's name; sentences about other arguments stay as they are.
+    """
+    try:
+        yield
+    except ValueError as error:
+        name, said, rest = str(error).partition(" is ")
+        if name not in options:
+            raise
+        sentence = f"{options[name]}{said}{rest}"
+    else:
+        return
+    raise ValueError(sentence)

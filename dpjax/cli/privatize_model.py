@@ -1,4 +1,6 @@
-"""`dpjax privatize-model COUNTS|TRIPS --epsilon E --delta D --labels FILE -o OUT`: releases a user's own model.
+"""The options of `dpjax privatize-model`, and the library's words for what they set, so that a refusal names the option.
+
+`dpjax privatize-model COUNTS|TRIPS --epsilon E --delta D --labels FILE -o OUT`: releases a user's own model.
 
 The price is printed before the records are read. What stops it: a wrong call, a file that is not well formed, a label that is not
 public, a budget that would be passed. Nothing that it says depends on a data value.
@@ -7,49 +9,118 @@ public, a budget that would be passed. Nothing that it says depends on a data va
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import pathlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from dpjax.cli import model_options as options
-from dpjax.cli.account import Account, LedgerOptions, one_of, open_account
+import typer
+
+from dpjax.cli import errors as option_names
 from dpjax.cli.errors import DONE, FAILED, Ended, say
-from dpjax.cli.new_files import check_paths
+from dpjax.cli.publishing import Account, LedgerOptions, check_paths, one_of, open_account
 from dpjax.cli.signals import Terminated
+
+Counts = Annotated[
+    pathlib.Path | None,
+    typer.Argument(
+        metavar="COUNTS|TRIPS",
+        help="A labelled matrix, triples (from, to, count), pairs (from, to), or parquet.",
+        show_default=False,
+    ),
+]
+Epsilon = Annotated[float, typer.Option(help="What the release may spend, nats.", show_default=False)]
+Delta = Annotated[float, typer.Option(help="What the release may spend; discrete Laplace noise spends none.")]
+Labels = Annotated[
+    pathlib.Path,
+    typer.Option(metavar="FILE", help="The public list of states, one a line; never made from the records.", show_default=False),
+]
+Out = Annotated[
+    pathlib.Path | None, typer.Option("--out", "-o", metavar="OUT", help="The folder to write, new.", show_default=False)
+]
+Support = Annotated[str, typer.Option(help='Which transitions are possible: "all" pairs, a public FILE of pairs, or "private".')]
+SupportShare = Annotated[float, typer.Option(help="--support private: its share of the budget.")]
+AdjacencyName = Annotated[str, typer.Option(help='One record is "replace"d by any other, or "add-remove".')]
+Mechanism = Annotated[
+    str,
+    typer.Option(
+        help='"pseudocount": Dirichlet rows; "discrete-laplace", "discrete-gaussian": noisy counts. The price compares them.'
+    ),
+]
+Person = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Protect persons: the column that names the person of each record (pairs).")
+]
+RecordsPerPerson = Annotated[
+    int | None, typer.Option(metavar="M", help="--person-column: of each person at most so many records are kept, at random.")
+]
+PerRow = Annotated[int | None, typer.Option(metavar="R", help="--person-column: and at most so many in a row.")]
+FormName = Annotated[str, typer.Option(help='"theorem7", or "paper": row totals public, every share at least --eta.')]
+Eta = Annotated[float | None, typer.Option(help="--form paper: the floor that is assumed.")]
+RowRecords = Annotated[float, typer.Option(help="Planning: records of a typical row, a public guess.")]
+RowCells = Annotated[int | None, typer.Option(help="Planning: possible transitions of a typical row, a public guess.")]
+Pseudocount = Annotated[float | None, typer.Option(help="Pseudo-records a cell, instead of the best for the plan.")]
+Resolution = Annotated[int | None, typer.Option(help="Draws a row, instead of what adds 5 % to the variance.")]
+LayoutName = Annotated[str, typer.Option(help="auto, matrix, triples, pairs or parquet.")]
+OutsideName = Annotated[str, typer.Option(help='At a label that is not in the list: "stop" or "drop" the record.')]
+Price = Annotated[bool, typer.Option("--price", help="Print the price and stop; no records are needed.")]
+Ledger = Annotated[
+    pathlib.Path | None, typer.Option(metavar="FILE", help="The ledger of this data set; it must allow the release.")
+]
+DataSet = Annotated[str | None, typer.Option(metavar="NAME", help="The ledger's name of the data set.")]
+Budget = Annotated[float | None, typer.Option(help="Make the ledger with this budget.")]
+Report = Annotated[pathlib.Path | None, typer.Option(metavar="FILE", help="Write a report for the data holder alone. PRIVATE.")]
+
+_OPTIONS = {
+    "epsilon": "--epsilon",
+    "delta": "--delta",
+    "(epsilon, delta)": "--epsilon, --delta",
+    "support": "--support",
+    "share": "--support-share",
+    "records_per_person": "--records-per-person",
+    "per_row": "--per-row",
+    "eta": "--eta",
+    "row_records": "--row-records",
+    "row_cells": "--row-cells",
+    "pseudocount": "--pseudocount",
+    "draws": "--resolution",
+}
+
+by_option = functools.partial(option_names.by_option, _OPTIONS)
+
 
 if TYPE_CHECKING:
     from dpjax.release import Plan, Records
 
 
 def privatize_model(
-    counts: options.Counts = None,
-    epsilon: options.Epsilon = ...,  # type: ignore[assignment]
-    delta: options.Delta = 0.0,
-    labels: options.Labels = ...,  # type: ignore[assignment]
-    out: options.Out = None,
-    support: options.Support = "all",
-    support_share: options.SupportShare = 0.3,
-    adjacency: options.AdjacencyName = "replace",
-    mechanism: options.Mechanism = "pseudocount",
-    person_column: options.Person = None,
-    records_per_person: options.RecordsPerPerson = None,
-    per_row: options.PerRow = None,
-    form: options.FormName = "theorem7",
-    eta: options.Eta = None,
-    row_records: options.RowRecords = 1000.0,
-    row_cells: options.RowCells = None,
-    pseudocount: options.Pseudocount = None,
-    resolution: options.Resolution = None,
-    layout: options.LayoutName = "auto",
-    outside: options.OutsideName = "stop",
-    price: options.Price = False,
-    ledger: options.Ledger = None,
-    data_set: options.DataSet = None,
-    budget_epsilon: options.Budget = None,
-    budget_delta: options.Budget = None,
-    private_report: options.Report = None,
+    counts: Counts = None,
+    epsilon: Epsilon = ...,  # type: ignore[assignment]
+    delta: Delta = 0.0,
+    labels: Labels = ...,  # type: ignore[assignment]
+    out: Out = None,
+    support: Support = "all",
+    support_share: SupportShare = 0.3,
+    adjacency: AdjacencyName = "replace",
+    mechanism: Mechanism = "pseudocount",
+    person_column: Person = None,
+    records_per_person: RecordsPerPerson = None,
+    per_row: PerRow = None,
+    form: FormName = "theorem7",
+    eta: Eta = None,
+    row_records: RowRecords = 1000.0,
+    row_cells: RowCells = None,
+    pseudocount: Pseudocount = None,
+    resolution: Resolution = None,
+    layout: LayoutName = "auto",
+    outside: OutsideName = "stop",
+    price: Price = False,
+    ledger: Ledger = None,
+    data_set: DataSet = None,
+    budget_epsilon: Budget = None,
+    budget_delta: Budget = None,
+    private_report: Report = None,
 ) -> int:
     """Publish a private transition matrix of your records, with a privacy statement."""
     from dpjax import release
@@ -59,7 +130,7 @@ def privatize_model(
     require(both, "--person-column, --records-per-person", records_per_person, "give both or neither")
     names = release.read_public_labels(labels)
     allowed = None if support in ("all", "private") else pathlib.Path(support)
-    with options.by_option():
+    with by_option():
         plan = release.Plan.make(
             names,
             epsilon=epsilon,
@@ -101,7 +172,7 @@ def _publish(
     assert out is not None
     check_paths(outputs, given.files(), inputs)
     amount = Charge(plan.epsilon, plan.delta, f"privatize-model, {plan.form.name}, {len(plan.labels)} states")
-    with options.by_option():
+    with by_option():
         account = open_account(given, plan.form.neighbours, amount)
     return _release(plan, _Reading(counts, *reading), out, account, outputs["--private-report"])
 
@@ -148,7 +219,7 @@ def _release(plan: Plan, reading: _Reading, out: pathlib.Path, account: Account 
 
     records = reading.records(plan)
     if account is not None:
-        with options.by_option():
+        with by_option():
             account.charge()
     try:
         model = plan.draw(records)

@@ -1,47 +1,193 @@
-"""`dpjax privatize-trajectory --chain COUNTS --epsilon E --rho R`: a sensitive stream in, a private stream out, state by state."""
+"""The public chain of `dpjax privatize-trajectory`, from whatever file holds it.
+
+The options of `dpjax privatize-trajectory`, and the library's words for what they set, so that a refusal names the option.
+
+`dpjax privatize-trajectory --chain COUNTS --epsilon E --rho R`: a sensitive stream in, a private stream out, state by state.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import json
 import pathlib
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple
 
-from dpjax.cli import trajectory_options as options
-from dpjax.cli.account import Account, LedgerOptions, open_account
+import typer
+
+from dpjax.cli import errors as option_names
 from dpjax.cli.errors import DONE, Ended
-from dpjax.cli.new_files import check_paths, new_file
-from dpjax.cli.public_chain import read_public_chain
-from dpjax.cli.standard import check_output, is_heard
+from dpjax.cli.publishing import Account, LedgerOptions, check_paths, new_file, open_account
+from dpjax.cli.signals import check_output, is_heard
+
+if TYPE_CHECKING:
+    from dpjax.chains import MarkovChain
+
+FORMS = "a square matrix of counts or probabilities, or columns from, to, count"
+
+
+def read_public_chain(path: pathlib.Path, source: str | None = None, *, largest_class: bool = False) -> MarkovChain:
+    """The chain in `path`; `source` names one of `dpjax.datasets.SOURCES`, None tells the form by the file itself.
+
+    Without `source`: columns from, to, count (in any order and case) are counted transitions; else a square matrix, of counts where
+    all its entries are whole and of probabilities otherwise, with labels as header, first column or both. largest_class: keep the
+    largest set of states that all reach each other; without it a chain of which they do not is a ValueError.
+    """
+    from dpjax.chains import MarkovChain, largest_class_of_counts
+    from dpjax.chains.counting import whole_counts
+    from dpjax.datasets import SOURCES
+    from dpjax.datasets.registry import check_source
+
+    if source is None:
+        counts, matrix, labels = _counted(path) if _has_columns(path) else _square(path)
+    else:
+        check_source(source, ["path"])
+        data = SOURCES[source](path)
+        counts, matrix, labels = data.counts, data.matrix, data.labels
+    if counts is None:
+        chain = MarkovChain.from_matrix(matrix, labels=labels)
+        _check_one_class(path, chain.matrix, largest_class)
+        return chain.largest_class() if largest_class else chain
+    counts = whole_counts(counts, labels)
+    _check_one_class(path, counts, largest_class)
+    return MarkovChain.from_counts(*(largest_class_of_counts(counts, labels) if largest_class else (counts, labels)))
+
+
+def _check_one_class(path: pathlib.Path, values: Any, largest_class: bool) -> None:
+    """ValueError, with what the command offers, unless every state reaches every other or the largest class is asked for."""
+    from dpjax._errors import invalid
+    from dpjax.chains import communicating_classes
+
+    classes = communicating_classes(values)
+    if len(classes) > 1 and not largest_class:
+        most = max(len(states) for states in classes)
+        have = f"{path}, in which not every state reaches every other ({len(classes)} classes, the largest of {most} states)"
+        invalid("--chain", have, "add --largest-class, which keeps those alone, or give a chain of one class")
+
+
+def _has_columns(path: pathlib.Path) -> bool:
+    from dpjax.datasets.pairs import COUNTED_COLUMNS
+    from dpjax.datasets.text import rows
+
+    header = [cell.lower() for cell in next(rows(path))[1]]
+    return all(any(name in header for name in names) for names in COUNTED_COLUMNS)
+
+
+def _counted(path: pathlib.Path) -> tuple[Any, Any, Any]:
+    from dpjax.datasets import read_od_counts
+
+    data = read_od_counts(path, keep_unknown=True)
+    return data.counts, None, data.labels
+
+
+def _square(path: pathlib.Path) -> tuple[Any, Any, Any]:
+    import numpy as np
+
+    from dpjax.datasets.matrices import square_labels
+    from dpjax.datasets.text import number, read_grid
+
+    grid = read_grid(path)
+    labels = square_labels(path, grid)
+    values = np.array([[number(c, path, line, "an entry") for c in row] for row, line in zip(grid.cells, grid.lines, strict=True)])
+    if bool((values == np.floor(values)).all()):
+        return values, None, labels
+    return None, values, labels
+
+
+Stream = Annotated[
+    pathlib.Path | None,
+    typer.Argument(metavar="[STREAM]", help="The sensitive states, one a line; standard input unless given.", show_default=False),
+]
+Chain = Annotated[pathlib.Path, typer.Option(metavar="FILE", help=f"The public chain: {FORMS}.", show_default=False)]
+Epsilon = Annotated[str, typer.Option(metavar="E", help="Privacy parameter, nats; taken exactly as written.", show_default=False)]
+Rho = Annotated[
+    str, typer.Option(metavar="R", help="Adjacency radius, in the unit of --log-base; taken exactly.", show_default=False)
+]
+Start = Annotated[
+    str | None, typer.Option(metavar="LABEL", help="A public first state; unless given it is drawn from the chain's law.")
+]
+IdColumn = Annotated[
+    bool, typer.Option("--id-column", help="Lines are identifier,state: a private trajectory for each identifier.")
+]
+Out = Annotated[
+    pathlib.Path | None,
+    typer.Option("--out", "-o", metavar="FILE", help="A new file for the private states, instead of standard output."),
+]
+Statement = Annotated[
+    pathlib.Path | None, typer.Option(metavar="FILE", help="Write the privacy statement there too, as JSON; a new file.")
+]
+LogBase = Annotated[str, typer.Option(help="Unit of lengths and rho: e (nats), 2 (bits) or 10 (bans).")]
+Source = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="The chain's file format, a data source such as wikispeedia; unless given, told by the file."
+    ),
+]
+LargestClass = Annotated[
+    bool, typer.Option("--largest-class", help="Keep the chain's largest set of states that all reach each other.")
+]
+Price = Annotated[bool, typer.Option("--price", help="Print what the stream would be worth and stop; only the chain is read.")]
+ChainEpsilon = Annotated[str | None, typer.Option(metavar="E", help="The chain is a private release that cost this epsilon.")]
+ChainDelta = Annotated[
+    str | None, typer.Option(metavar="D", help="The delta that goes with --chain-epsilon; 0 unless given.", show_default=False)
+]
+ChainAdjacency = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="What --chain-epsilon is for: replace, add-remove, replace-within-row, replace-person, add-remove-person.",
+    ),
+]
+ChainStatement = Annotated[
+    pathlib.Path | None, typer.Option(metavar="JSON", help="The statement of that release, instead of --chain-epsilon.")
+]
+Ledger = Annotated[
+    pathlib.Path | None, typer.Option(metavar="FILE", help="The ledger of these trajectories; it must allow the release.")
+]
+DataSet = Annotated[str | None, typer.Option(metavar="NAME", help="The ledger's name of the trajectories.")]
+Budget = Annotated[float | None, typer.Option(help="Make the ledger with this budget.")]
+
+by_option = functools.partial(
+    option_names.by_option,
+    {
+        "epsilon": "--epsilon",
+        "rho": "--rho",
+        "log_base": "--log-base",
+        "source": "--source",
+        "the chain's epsilon": "--chain-epsilon",
+        "the chain's delta": "--chain-delta",
+    },
+)
+
 
 if TYPE_CHECKING:
     from dpjax.release import ChainBudget, TrajectoryRelease, TrajectoryStatement
 
 
 def privatize_trajectory(
-    stream: options.Stream = None,
-    chain: options.Chain = ...,  # type: ignore[assignment]
-    epsilon: options.Epsilon = ...,  # type: ignore[assignment]
-    rho: options.Rho = ...,  # type: ignore[assignment]
-    start: options.Start = None,
-    id_column: options.IdColumn = False,
-    out: options.Out = None,
-    statement: options.Statement = None,
-    log_base: options.LogBase = "e",
-    source: options.Source = None,
-    largest_class: options.LargestClass = False,
-    price: options.Price = False,
-    chain_epsilon: options.ChainEpsilon = None,
-    chain_delta: options.ChainDelta = None,
-    chain_adjacency: options.ChainAdjacency = None,
-    chain_statement: options.ChainStatement = None,
-    ledger: options.Ledger = None,
-    data_set: options.DataSet = None,
-    budget_epsilon: options.Budget = None,
-    budget_delta: options.Budget = None,
+    stream: Stream = None,
+    chain: Chain = ...,  # type: ignore[assignment]
+    epsilon: Epsilon = ...,  # type: ignore[assignment]
+    rho: Rho = ...,  # type: ignore[assignment]
+    start: Start = None,
+    id_column: IdColumn = False,
+    out: Out = None,
+    statement: Statement = None,
+    log_base: LogBase = "e",
+    source: Source = None,
+    largest_class: LargestClass = False,
+    price: Price = False,
+    chain_epsilon: ChainEpsilon = None,
+    chain_delta: ChainDelta = None,
+    chain_adjacency: ChainAdjacency = None,
+    chain_statement: ChainStatement = None,
+    ledger: Ledger = None,
+    data_set: DataSet = None,
+    budget_epsilon: Budget = None,
+    budget_delta: Budget = None,
 ) -> int:
     """Make a stream of states private, online: a private state a line, each written before the next sensitive one is read.
 
@@ -49,7 +195,7 @@ def privatize_trajectory(
     is named, never its content); what was written to standard output stays, files given by --out and --statement are not made.
     """
     from dpjax.release import TrajectoryRelease, trajectory_statement
-    from dpjax.release.trajectory_price import trajectory_price
+    from dpjax.release.trajectory_statement import trajectory_price
 
     inputs = {"STREAM": None if price else stream, "--chain": chain, "--chain-statement": chain_statement}
     files = _Files(stream, out, statement)
@@ -57,7 +203,7 @@ def privatize_trajectory(
     if not price:
         _check_files(inputs, files, given)
     budget = _chain_budget(chain_epsilon, chain_delta, chain_adjacency, chain_statement)
-    with options.by_option():
+    with by_option():
         public = read_public_chain(chain, source, largest_class=largest_class)
         release = TrajectoryRelease(chain=public, epsilon=epsilon, rho=rho, log_base=log_base)
     first = None if start is None else _start(release, start)
@@ -202,13 +348,13 @@ def _start(release: TrajectoryRelease, start: str) -> int:
 
 def _chain_budget(epsilon: str | None, delta: str | None, adjacency: str | None, path: pathlib.Path | None) -> ChainBudget | None:
     from dpjax._errors import invalid, require
-    from dpjax.release.chain_budget import IN_WORDS, chain_budget
+    from dpjax.release.ledger import IN_WORDS, chain_budget
 
     if path is None:
         for option, value in (("--chain-delta", delta), ("--chain-adjacency", adjacency)):
             require(epsilon is not None or value is None, option, value, "it goes with --chain-epsilon: give that too")
         require(adjacency is None or adjacency in IN_WORDS, "--chain-adjacency", adjacency, f"choose among {', '.join(IN_WORDS)}")
-        with options.by_option():
+        with by_option():
             return None if epsilon is None else chain_budget(epsilon, delta or "0", adjacency)
     for option, value in (("--chain-epsilon", epsilon), ("--chain-delta", delta), ("--chain-adjacency", adjacency)):
         require(value is None, option, value, "leave it out: --chain-statement says it")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpjax.cli.errors import DONE, FAILED
-from dpjax.cli.plot import draw
+from dpjax.cli.results import draw
 
 if TYPE_CHECKING:
     from dpjax import sweep

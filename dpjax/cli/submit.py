@@ -49,8 +49,7 @@ def submit(
     """Start the shards of a sweep that are not done; then dpjax info DIR, and dpjax merge DIR."""
     from dpjax import sweep
     from dpjax.sweep.submissions import last_total
-    from dpjax.sweep.submit import available, ready
-    from dpjax.sweep.withdrawing import withdrawn_if_refused
+    from dpjax.sweep.submit import available, ready, withdrawn_if_refused
 
     named = {"partition": partition, "account": account, "time": time, "memory": memory, "cpus": cpus, "gpus": gpus}
     resources = _resources({name: value for name, value in named.items() if value is not None}, more or ())
@@ -135,7 +134,7 @@ def _on_slurm(directory: pathlib.Path, jobs: Mapping[int, Job], total: int, reso
 
 
 def _here(directory: pathlib.Path, jobs: Mapping[int, Job], total: int, at_once: int) -> int:
-    from dpjax.sweep.shard_states import shards
+    from dpjax.sweep.submissions import shards
     from dpjax.sweep.submit import locally
 
     locally(directory, jobs, total, at_once)
@@ -158,8 +157,7 @@ def _write(
     resources: Resources | None,
     at_once: int,
 ) -> int:
-    from dpjax.sweep.script import array_script
-    from dpjax.sweep.submit import Resources
+    from dpjax.sweep.submit import Resources, array_script
 
     text = array_script(command, directory, indices=indices, total=total, resources=resources or Resources(), at_once=at_once)
     try:

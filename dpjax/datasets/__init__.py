@@ -9,27 +9,19 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from dpjax.datasets._text import read_labels
-from dpjax.datasets._transitions import popularity_layout
-from dpjax.datasets._zones import read_zone_lookup
-from dpjax.datasets.dataset import Dataset, Label, ReadReport, restrict
+from dpjax.datasets.dataset import Dataset, Label, ReadReport, drop_rare, keep_largest_class, popularity_layout, restrict
 from dpjax.datasets.grades import grades, read_grades
-from dpjax.datasets.matrices import read_count_matrix
-from dpjax.datasets.outlines import attach_outlines, attach_points, read_points, read_zone_outlines
-from dpjax.datasets.pairs import read_od_counts, read_pairs, read_sequences
-from dpjax.datasets.preparation import drop_rare, keep_largest_class
-from dpjax.datasets.ratings import read_probability_matrix
+from dpjax.datasets.matrices import read_count_matrix, read_probability_matrix
+from dpjax.datasets.outlines import attach_outlines, attach_points, read_points, read_zone_lookup, read_zone_outlines
+from dpjax.datasets.pairs import read_od_counts, read_pairs, read_road_turns, read_sequences
 from dpjax.datasets.registry import SOURCES, load
-from dpjax.datasets.roads import read_road_turns
-from dpjax.datasets.synthetic_campus import campus_roads
-from dpjax.datasets.synthetic_links import links
-from dpjax.datasets.synthetic_manhattan import manhattan
-from dpjax.datasets.synthetic_ratings import ratings
+from dpjax.datasets.synthetic import campus_roads, links, manhattan, ratings
+from dpjax.datasets.text import read_labels
 from dpjax.datasets.tlc import read_tlc_trips
 from dpjax.datasets.wikispeedia import read_wikispeedia
 
 if TYPE_CHECKING:
-    from dpjax.datasets.config import DataConfig
+    from dpjax.datasets.registry import DataConfig
 
 __all__ = [
     "SOURCES",
@@ -67,5 +59,5 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "DataConfig":
-        return importlib.import_module("dpjax.datasets.config").DataConfig
+        return importlib.import_module("dpjax.datasets.registry").DataConfig
     raise AttributeError(f"module 'dpjax.datasets' has no attribute {name!r}")

@@ -3,20 +3,32 @@
 A state has an index 0..n-1 and a label. `counts[i, j]` is how often i was followed by j (or, for one category vector, `counts[i]`
 how often i was seen); `matrix[i, j]` is P(j | i), given only where the source itself states probabilities. Everything else is
 for captions and maps. dpjax.chains makes a chain of it: `MarkovChain.from_counts(data.counts, labels=data.labels)`.
+
+From weighted pairs of states to an (n, n) array of counts: int64, dense up to 512 states, CSR above.
+
+States are ordered by label (whole numbers by value, text by code point) unless an order is given. Labels that all read as whole
+numbers become int.
+
+What may be done to any square counts before they become a chain: rare transitions dropped, the largest class kept; both reported.
+
+Both read the data. Where the result is treated as a public support, that is a declaration of the user's, and the results say so.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Int64
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array, csr_array
+from scipy.sparse.csgraph import connected_components
 
 from dpjax._errors import invalid, require
+from dpjax.datasets.text import LARGEST, PathLike, invalid_file
 
 Label = str | int
 
@@ -169,3 +181,96 @@ def _number(value: int | float) -> str:
 def _some(labels: Sequence[Label], limit: int = 12) -> str:
     shown = ", ".join(str(label) for label in labels[:limit])
     return shown if len(labels) <= limit else f"{shown}, ... ({len(labels)} in all)"
+
+
+DENSE_UP_TO = 512
+_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+
+Pairs = Mapping[Any, int]  # (from, to) -> count
+
+
+def as_labels(texts: Iterable[str]) -> dict[str, Label]:
+    """Each text's label: int where every one of them is a whole number as Python writes it, else the text itself."""
+    distinct = dict.fromkeys(texts)
+    if all(_INTEGER.fullmatch(text) for text in distinct):
+        return {text: int(text) for text in distinct}
+    return {text: text for text in distinct}
+
+
+def labelled(pairs: Mapping[tuple[str, str], int]) -> dict[tuple[Label, Label], int]:
+    """The same pairs with their texts turned to labels."""
+    label = as_labels(text for pair in pairs for text in pair)
+    return {(label[a], label[b]): count for (a, b), count in pairs.items()}
+
+
+def states_of(pairs: Pairs) -> tuple[Label, ...]:
+    """All labels of the pairs, in order."""
+    return tuple(sorted({label for pair in pairs for label in pair}))
+
+
+def count_matrix(pairs: Pairs, states: Sequence[Label], path: PathLike) -> np.ndarray | csr_array:
+    """`counts[i, j]` of the pairs over `states`; ValueError where their sum does not fit int64."""
+    if sum(pairs.values()) > LARGEST:
+        invalid_file(path, "its counts add up to more than 64 bits hold; divide them or split the file")
+    place = {label: i for i, label in enumerate(states)}
+    origin = np.array([place[a] for a, _ in pairs], dtype=np.int64)
+    target = np.array([place[b] for _, b in pairs], dtype=np.int64)
+    counts = np.array(list(pairs.values()), dtype=np.int64)
+    sparse = coo_array((counts, (origin, target)), shape=(len(states), len(states))).tocsr()
+    sparse.eliminate_zeros()
+    sparse.sort_indices()
+    return sparse.toarray() if len(states) <= DENSE_UP_TO else sparse
+
+
+def largest_class(counts: Any) -> np.ndarray:
+    """The indices of the largest strongly connected class, ascending; of equally large ones, that of the smallest index."""
+    _, class_of = connected_components(csr_array(counts), connection="strong")
+    sizes = np.bincount(class_of)
+    first = class_of[np.argmax(sizes[class_of])]
+    return np.flatnonzero(class_of == first)
+
+
+def popularity_layout(counts: np.ndarray | csr_array) -> np.ndarray:
+    """Positions (n, 2) for drawing a graph without a map: states by how often they are entered, on a sunflower spiral.
+
+    The most entered state lies in the middle; the r-th (from 0) at radius sqrt(r / n) and r times the golden angle.
+    """
+    entered = np.asarray(counts.sum(axis=0)).ravel()
+    rank = np.empty(len(entered), dtype=np.float64)
+    rank[np.argsort(-entered, kind="stable")] = np.arange(len(entered))
+    radius, angle = np.sqrt(rank / len(rank)), rank * np.pi * (3 - np.sqrt(5))
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+
+
+def drop_rare(dataset: Dataset, at_least: int) -> Dataset:
+    """The data without the transitions seen fewer than `at_least` times; ValueError where the source has no square counts."""
+    require(at_least >= 1, "at_least", at_least, "give 1 (drop nothing) or more")
+    if dataset.counts is None or dataset.counts.ndim != 2:
+        invalid("at_least", at_least, f"{dataset.name} has no square counts, of which rare ones could be dropped")
+    counts = dataset.counts.copy()
+    before = int(counts.sum())
+    if isinstance(counts, np.ndarray):
+        counts[counts < at_least] = 0
+    else:
+        counts.data[counts.data < at_least] = 0
+        counts.eliminate_zeros()
+    gone = before - int(counts.sum())
+    report = dataset.report
+    dropped = {**report.dropped, f"in transitions seen fewer than {at_least} times": gone}
+    report = dataclasses.replace(report, kept=report.kept - gone, dropped=dropped)
+    return _said(dataclasses.replace(dataset, counts=counts, report=report))
+
+
+def keep_largest_class(dataset: Dataset) -> Dataset:
+    """The data on its largest strongly connected class of states (of equally large ones, that of the smallest index)."""
+    pattern = dataset.matrix if dataset.counts is None else dataset.counts
+    if pattern is None or pattern.ndim != 2:
+        invalid("keep", "largest class", f"{dataset.name} has no transitions, so no classes")
+    return _said(restrict(dataset, largest_class(pattern), "from or to a state outside the largest strongly connected class"))
+
+
+def _said(dataset: Dataset) -> Dataset:
+    """The sentence for captions with what is left: the sizes in it are those of the source."""
+    source = dataset.source.partition(" Used here: ")[0].rstrip(".")
+    left = f"{dataset.report.kept:,.0f} {dataset.report.unit} between {dataset.n_states} states"
+    return dataclasses.replace(dataset, source=f"{source}. Used here: {left}.")

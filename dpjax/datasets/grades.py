@@ -14,8 +14,8 @@ from collections import Counter
 import numpy as np
 
 from dpjax._errors import invalid, require
-from dpjax.datasets._text import PathLike, check_width, find_column, invalid_file, number, rows, whole_number
 from dpjax.datasets.dataset import Dataset, ReadReport
+from dpjax.datasets.text import PathLike, check_width, find_column, invalid_file, number, rows, whole_number
 
 GRADES = ("A", "B", "C", "D", "F")
 INVENTED = (38, 29, 15, 8, 8)

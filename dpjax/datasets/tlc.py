@@ -14,11 +14,9 @@ from typing import Any
 import numpy as np
 
 from dpjax._errors import invalid
-from dpjax.datasets._text import PathLike, fault, find_column, invalid_file, plain_errors
-from dpjax.datasets._transitions import Pairs, count_matrix
-from dpjax.datasets._zones import keep_zones
-from dpjax.datasets.dataset import Dataset, Label, ReadReport
-from dpjax.datasets.outlines import attach_outlines, read_zone_outlines
+from dpjax.datasets.dataset import Dataset, Label, Pairs, ReadReport, count_matrix
+from dpjax.datasets.outlines import attach_outlines, keep_zones, read_zone_outlines
+from dpjax.datasets.text import PathLike, fault, find_column, invalid_file, plain_errors
 
 BATCH_ROWS = 65_536
 _PICKUP_TIMES = ("tpep_pickup_datetime", "lpep_pickup_datetime", "pickup_datetime", "request_datetime")

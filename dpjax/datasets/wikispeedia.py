@@ -24,10 +24,9 @@ from typing import IO, Any
 import numpy as np
 
 from dpjax._errors import invalid
-from dpjax.datasets import _transitions
-from dpjax.datasets._text import PathLike, decoded, invalid_file, plain_errors, text_lines
-from dpjax.datasets._transitions import count_matrix, popularity_layout, states_of
-from dpjax.datasets.dataset import Dataset, Label, ReadReport, restrict
+from dpjax.datasets import dataset as _transitions
+from dpjax.datasets.dataset import Dataset, Label, ReadReport, count_matrix, popularity_layout, restrict, states_of
+from dpjax.datasets.text import PathLike, decoded, invalid_file, plain_errors, text_lines
 
 MEMBER = "paths_finished.tsv"
 BACK = "<"

@@ -4,19 +4,25 @@
 `epsilon_schedule` spreads a budget over the steps of a trajectory. A design is chosen on what is public, and certified by the exact accountant.
 """
 
-from dpjax.design.certificate import Certificate, certify
-from dpjax.design.expected_errors import Walk, expected_errors, walk_of
 from dpjax.design.losses import divergence, evaluate, folded_normal_mean, squared_error, total_variation
-from dpjax.design.matrix_design import MatrixDesign
-from dpjax.design.matrix_search import design_matrix
-from dpjax.design.paper_rule import paper_rule
-from dpjax.design.schedule import EpsilonSchedule, epsilon_schedule
-from dpjax.design.stationary_law import StationaryLaw, error_bars, stationary_law, stationary_moments
+from dpjax.design.matrix import Certificate, MatrixDesign, certify, paper_rule
+from dpjax.design.schedule import EpsilonSchedule, Walk, epsilon_schedule, expected_errors, walk_of
+from dpjax.design.search import design_matrix
+from dpjax.design.stationary import (
+    StationaryElasticity,
+    StationaryLaw,
+    error_bars,
+    first_order_elasticity,
+    stationary_elasticity,
+    stationary_law,
+    stationary_moments,
+)
 
 __all__ = [
     "Certificate",
     "EpsilonSchedule",
     "MatrixDesign",
+    "StationaryElasticity",
     "StationaryLaw",
     "Walk",
     "certify",
@@ -26,9 +32,11 @@ __all__ = [
     "error_bars",
     "evaluate",
     "expected_errors",
+    "first_order_elasticity",
     "folded_normal_mean",
     "paper_rule",
     "squared_error",
+    "stationary_elasticity",
     "stationary_law",
     "stationary_moments",
     "total_variation",

@@ -24,7 +24,7 @@ from jax.scipy.special import erf
 from jaxtyping import Array, Float
 
 from dpjax._errors import invalid, require
-from dpjax.design.stationary_law import Numbers, StationaryLaw
+from dpjax.design.stationary import Numbers, StationaryLaw
 from dpjax.simplex._rounding import float64
 
 Vector = Float[Array, "*batch n"] | Float[np.ndarray, "*batch n"]

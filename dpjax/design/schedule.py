@@ -1,4 +1,12 @@
-"""A budget over the steps of a private trajectory: Mechanism 1 with a coin scale c_t that changes with t.
+"""The expected error of a private trajectory at every step when the coin scale changes from step to step; pure and differentiable.
+
+Sensitive s_0, s_1, ... run the public chain P, the private s'_t follow by Mechanism 1 at scale c_t. With nu_t the law of (s_t, s'_t),
+
+    nu_{t+1}[s+, o] = sum_{s'} (P^T nu_t)[s+, s'] pi_{c_{t+1}}(o | s+, s'),        E V_t = sum nu_t[s, s'] G(s', s),
+
+the recursion of the joint chain, with one kernel a step. Averaged over the chain's own trajectories: no one's data enter. Cost n |E| a step.
+
+A budget over the steps of a private trajectory: Mechanism 1 with a coin scale c_t that changes with t.
 
 By the chain rule and Lemma 1 the loss between trajectories w and v is at most sum_t 2 c_t G_avg(w_t, v_t). With D = max G_avg and
 epsilon_t = 2 c_t D, what one changed state at time t costs at most:
@@ -18,7 +26,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,14 +35,49 @@ from jaxtyping import Array, Float, Int, Key
 
 from dpjax._errors import require, require_number
 from dpjax.chains import MarkovChain
-from dpjax.design.expected_errors import expected_errors, walk_of
 from dpjax.design.losses import require_scalar
 from dpjax.design.optimise import Objective, Progress, minimise, require_loss_of_trace
 from dpjax.simplex._rounding import float64
 from dpjax.trajectory import TrajectoryMechanism, substitution_epsilon
-from dpjax.trajectory.graph import graph_of
-from dpjax.trajectory.inputs import state_index, trajectory_indices
+from dpjax.trajectory.graph import graph_of, state_index, trajectory_indices
 from dpjax.trajectory.joint import joint_start
+from dpjax.trajectory.kernel import Kernel, slot_law
+
+
+class Walk(NamedTuple):
+    """What the recursion reads: all of it public."""
+
+    kernel: Kernel
+    distances: Float[np.ndarray, "n n"]  # G(y, s) in row s
+    P: Float[np.ndarray, "n n"]
+    start: Float[np.ndarray, "n n"]  # law of (s_0, s'_0)
+    owners: Int[np.ndarray, " edges"]  # each edge leaves this state,
+    ends: Int[np.ndarray, " edges"]  # arrives at this one,
+    slots: Int[np.ndarray, " edges"]  # and has its probability here
+
+
+def walk_of(m: TrajectoryMechanism, start: Float[np.ndarray, "n n"]) -> Walk:
+    """The public facts of a mechanism's chain, on the host; its own scale is not used."""
+    arrivals, n = m.graph.arrivals, m.graph.n_states
+    P = m.chain.matrix if isinstance(m.chain.matrix, np.ndarray) else m.chain.matrix.toarray()
+    ends = np.repeat(np.arange(n), np.diff(arrivals.offsets))
+    return Walk(m.kernel, m.graph.all_distances().T, P, start, arrivals.owners, ends, arrivals.slots)
+
+
+def expected_errors(walk: Walk, scales: Float[Array, " steps"] | Float[np.ndarray, " steps"]) -> Float[Array, " steps"]:
+    """E V_t, nats, for t = 1..n at coin scales c_1..c_n; call it under `jax.enable_x64(True)`."""
+    V, P = jnp.asarray(walk.distances), jnp.asarray(walk.P)
+
+    @jax.checkpoint
+    def advance(nu: Float[Array, "n n"], scale: Float[Array, ""]) -> tuple[Float[Array, "n n"], Float[Array, ""]]:
+        kernel = dataclasses.replace(walk.kernel, scale=scale)
+        laws = jax.vmap(lambda costs: slot_law(kernel, costs))(V)
+        mass = (P.T @ nu)[:, walk.owners] * laws[:, walk.slots]
+        after = jnp.zeros_like(nu).at[:, walk.ends].add(mass)
+        return after, (after * V).sum()
+
+    return jax.lax.scan(advance, jnp.asarray(walk.start), jnp.asarray(scales))[1]
+
 
 ErrorLoss = Callable[[Float[Array, " steps"]], Float[Array, ""]]
 _ROUNDING = 1e-12  # over the rounding of a sum of step epsilons

@@ -1,12 +1,17 @@
 """Shortest paths of a Markov chain under the edge lengths -log P: distances in nats, and the most likely paths they measure."""
 
-from dpjax.paths.distances import choose_method, distances_to, shortest_paths, unreachable_pair
-from dpjax.paths.edge_lengths import edge_lengths, traced_lengths
-from dpjax.paths.floyd_warshall import min_plus_closure
-from dpjax.paths.most_likely_path import most_likely_path
+from dpjax.paths.closure import min_plus_closure, sharded_closure
+from dpjax.paths.distances import (
+    choose_method,
+    distances_to,
+    edge_lengths,
+    most_likely_path,
+    shortest_paths,
+    traced_lengths,
+    unreachable_pair,
+)
 from dpjax.paths.relaxation import PaddedRows, distances_by_relaxation, pad_rows
 from dpjax.paths.repeated_squaring import closure_by_squaring
-from dpjax.paths.sharded_closure import sharded_closure
 
 __all__ = [
     "PaddedRows",

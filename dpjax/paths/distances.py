@@ -1,4 +1,11 @@
-"""Shortest-path lengths of a Markov chain: G(i, j) = the smallest -log of the probability of a path from i to j.
+"""Edge lengths of a Markov chain: W(i, j) = -log P(i, j), in nats.
+
+A transition of probability 0 is no edge: its length is +inf. A transition of probability 1 has length 0 and is an edge. In a
+SciPy sparse array an edge is a stored entry, zero or not; SciPy's sparse graph routines keep stored zeros as edges of length 0,
+while its dense ones take every 0 for a missing edge, so that only stored entries are handed to SciPy here. Self loops keep their
+length W(i, i): a distance of 0 from a state to itself is put in by the closure, not here.
+
+Shortest-path lengths of a Markov chain: G(i, j) = the smallest -log of the probability of a path from i to j.
 
 The distances of the trajectory paper: exp(-G(i, j)) is the probability of a most likely path from i to j (Proposition 1).
 
@@ -17,6 +24,12 @@ j) + G(j, i) fails, and the privacy proof with it; where P(i, i) = 0 it gives an
 | "floyd_warshall" | JAX, n^3 | all pairs of a dense graph |
 
 `auto` compares rough times measured on two CPU cores, the compilation of about 2 s included; see `choose_method`.
+
+A most likely path between two states: the path of largest probability, which is a shortest path under -log P (Proposition 1).
+
+The probability of a path is the product of its transitions' probabilities, so its -log is the sum of the edge lengths, and the
+largest product has the smallest sum. Among paths of equal length the one in Dijkstra's tree is given, always the same for the
+same chain.
 """
 
 from __future__ import annotations
@@ -26,13 +39,56 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Array, Float, Int
 from scipy import sparse
 
 from dpjax._errors import invalid, require
-from dpjax.paths.edge_lengths import edge_lengths, length_matrix
-from dpjax.paths.floyd_warshall import min_plus_closure
+from dpjax.paths.closure import min_plus_closure
 from dpjax.paths.relaxation import distances_by_relaxation, pad_rows
+
+_ROW_SUM_TOLERANCE = 1e-5  # a matrix held in float32
+
+
+def transition_matrix(chain: Any) -> sparse.csr_array:
+    """A chain's transition matrix, or the one given, as a float64 sparse array of positive entries; ValueError if it is none."""
+    given = getattr(chain, "matrix", chain)
+    shape = np.shape(given)
+    require(len(shape) == 2 and shape[0] == shape[1] > 0, "chain", shape, "give a chain, or a square transition matrix")
+    matrix = sparse.csr_array(given).astype(np.float64)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    wrong = matrix.data[~((matrix.data > 0) & (matrix.data <= 1))]
+    require(wrong.size == 0, "chain", wrong[:3].tolist(), "give probabilities between 0 and 1")
+    sums = np.asarray(matrix.sum(axis=1))
+    off = {int(i): float(sums[i]) for i in np.flatnonzero(np.abs(sums - 1) > _ROW_SUM_TOLERANCE)[:3]}
+    require(not off, "chain", off, "make these rows sum to 1")
+    return matrix
+
+
+def edge_lengths(chain: Any) -> sparse.csr_array:
+    """-log P as a float64 sparse array whose stored entries are the edges, length 0 included; P a chain or a transition matrix.
+
+    >>> edge_lengths([[0.0, 1.0], [0.5, 0.5]]).nnz
+    3
+    """
+    lengths = transition_matrix(chain)
+    lengths.data = 0.0 - np.log(lengths.data)
+    return lengths
+
+
+def length_matrix(lengths: sparse.csr_array) -> Float[np.ndarray, "n n"]:
+    """The edge lengths as a dense float64 matrix, +inf where there is no edge."""
+    dense = np.full(lengths.shape, np.inf)
+    dense[np.repeat(np.arange(lengths.shape[0]), np.diff(lengths.indptr)), lengths.indices] = lengths.data
+    return dense
+
+
+@jax.jit
+def traced_lengths(P: Float[Array, "n n"]) -> Float[Array, "n n"]:
+    """-log P under a trace, unchecked: +inf where P is 0, with derivative 0 there (a missing edge stays missing)."""
+    edge = P > 0
+    return jnp.where(edge, 0 - jnp.log(jnp.where(edge, P, 1)), jnp.inf)
+
 
 _CHUNK = 64  # targets relaxed together: their rows stay in the cache
 
@@ -172,3 +228,27 @@ def _handle_unreachable(
     named = f"({i}, {j})" if labels is None else f"({i}, {j}), that is {labels[i]!r} to {labels[j]!r}"
     mend = "keep one class of states, as MarkovChain.largest_class does"
     raise ValueError(f"chain is not irreducible: no path leads along the pair {named}; {mend}")
+
+
+def most_likely_path(chain: Any, i: Any, j: Any) -> list[int]:
+    """The states, as indices, of a most likely path from i to j, both ends included; [i] for j = i.
+
+    `chain` is a MarkovChain or a transition matrix. The path's probability is exp(-G(i, j)). Computed in float64.
+    ValueError where a state is not in the chain, or j cannot be reached from i.
+
+    >>> most_likely_path([[0.8, 0.1, 0.1], [0.0, 0.5, 0.5], [1.0, 0.0, 0.0]], 1, 0)
+    [1, 2, 0]
+    """
+    from scipy.sparse.csgraph import dijkstra
+
+    lengths = edge_lengths(chain)
+    start = int(checked_states("i", [i], lengths.shape[0])[0])
+    end = int(checked_states("j", [j], lengths.shape[0])[0])
+    _, predecessors = dijkstra(sparse.csr_array(lengths.T), indices=np.array([end]), return_predecessors=True)
+    after, path = predecessors[0], [start]
+    while path[-1] != end:
+        following = int(after[path[-1]])
+        if following < 0:
+            invalid("j", j, f"choose a state that can be reached from state {start}: no path of positive probability leads there")
+        path.append(following)
+    return path

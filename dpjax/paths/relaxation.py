@@ -24,7 +24,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 from scipy import sparse
 
-from dpjax.paths.tight_edges import Choice, Chooser, follow, tight_steps
+from dpjax.paths.closure import Choice, Chooser, follow, tight_steps
 
 _UNROLLED = 16  # widths up to this are one fused pass
 

@@ -5,11 +5,16 @@ from __future__ import annotations
 import pathlib
 from typing import TYPE_CHECKING
 
-from dpjax.plot import attraction, comparison, counts, histograms, maps, matrix, rows, style, trajectory, trajectory_samples, vector
-from dpjax.plot.maps import read_outlines
-from dpjax.plot.rows import describe as describe_rows
-from dpjax.plot.rows import has_rows
-from dpjax.plot.rows import table as row_table
+from dpjax.plot import comparison, counts, matrix, style, trajectory, trajectory_samples
+from dpjax.plot import counts as histograms
+from dpjax.plot import counts as vector
+from dpjax.plot import matrix as rows
+from dpjax.plot import style as maps
+from dpjax.plot import trajectory_samples as attraction
+from dpjax.plot.matrix import describe as describe_rows
+from dpjax.plot.matrix import has_rows
+from dpjax.plot.matrix import table as row_table
+from dpjax.plot.style import read_outlines
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -27,7 +32,7 @@ def draw(results: xr.Dataset, directory: str | pathlib.Path, outlines: maps.Outl
     name = results.attrs["name"]
     drawn = []
     if results.attrs["workload"] == "dirichlet-vector" and "kl_mean" in results and results["kl_mean"].dims == ("k",):
-        drawn.append((f"{name}-kl", vector.figure(results)))
+        drawn.append((f"{name}-kl", vector.vector_figure(results)))
     if results.attrs["workload"] == "dirichlet-matrix":
         drawn.append((f"{name}-rows", rows.figure(results)))
         if "tv_mean" in results and results["tv_mean"].dims in (("k_factor",), ("epsilon",)):
@@ -44,8 +49,11 @@ def draw(results: xr.Dataset, directory: str | pathlib.Path, outlines: maps.Outl
         if "private_path" in results:
             drawn.append((f"{name}-samples", trajectory_samples.figure(results)))
     if results.attrs["workload"] == "attraction":
-        drawn.append((name, attraction.figure(results)))
+        drawn.append((name, attraction.attraction_figure(results)))
     if results.attrs["workload"] == "trajectory-comparison":
         drawn.append((name, comparison.figure(results)))
-    drawn += [(f"{name}-{measure}-histogram", histograms.figure(results, measure)) for measure in histograms.names(results)]
+    drawn += [
+        (f"{name}-{measure}-histogram", histograms.histogram_figure(results, measure))
+        for measure in histograms.histogram_names(results)
+    ]
     return [path for stem, figure in drawn for path in style.save(figure, directory / stem)]

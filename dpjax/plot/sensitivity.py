@@ -14,7 +14,8 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from dpjax.plot import maps, style
+from dpjax.plot import style
+from dpjax.plot import style as maps
 
 _RANKED = 14  # transitions listed
 _DOWN = (0, (1.2, 0.6))  # dashes of the transitions whose odds lower the tail

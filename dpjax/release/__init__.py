@@ -20,31 +20,30 @@ trajectory, stream     a private stream of states; trajectory_statement: what it
 Nothing here takes a seed, and no float reaches a random decision.
 """
 
-from dpjax.release.chain_budget import ChainBudget
 from dpjax.release.discrete_counts import NoisyCounts, release_counts_gaussian, release_counts_laplace
 from dpjax.release.error_bars import error_bars
-from dpjax.release.exact_coins import coin_exp, discrete_gaussian, discrete_laplace
-from dpjax.release.exact_selection import permute_and_flip
-from dpjax.release.failures import RecordError
-from dpjax.release.ledger import Budget, Charge, charge, check_affordable, open_ledger
-from dpjax.release.lengths import WholeDistances
-from dpjax.release.model import PrivateModel
+from dpjax.release.exact import coin_exp, discrete_gaussian, discrete_laplace, permute_and_flip, polya_urn
+from dpjax.release.ledger import Budget, ChainBudget, Charge, charge, check_affordable, open_ledger
+from dpjax.release.model import PrivateModel, private_report
 from dpjax.release.noise_form import NoiseForm
 from dpjax.release.output import read_release, write_private, write_release
 from dpjax.release.paper_form import PaperForm
-from dpjax.release.person_bound import PersonBound
-from dpjax.release.person_cost import person_cost
-from dpjax.release.persons import PersonSampler
 from dpjax.release.plan import Plan
-from dpjax.release.private_report import private_report
-from dpjax.release.public_files import read_public_labels, read_public_support
-from dpjax.release.records import PersonColumn, Records, read_records
+from dpjax.release.records import (
+    PersonColumn,
+    PersonSampler,
+    RecordError,
+    Records,
+    read_public_labels,
+    read_public_support,
+    read_records,
+)
 from dpjax.release.selection import ThresholdedSelection
 from dpjax.release.stream import StreamError, private_lines
-from dpjax.release.theorem7 import Theorem7Form
-from dpjax.release.trajectory import TrajectoryRelease
+from dpjax.release.theorem7 import Theorem7Form, person_cost
+from dpjax.release.trajectory import TrajectoryRelease, WholeDistances
 from dpjax.release.trajectory_statement import TrajectoryStatement, trajectory_statement
-from dpjax.release.urn import polya_urn
+from dpjax.release.unit import PersonBound
 
 __all__ = [
     "Budget",

@@ -14,10 +14,9 @@ import numpy as np
 from jaxtyping import Int
 
 from dpjax._errors import require
-from dpjax.baselines.discrete_gaussian import calibrated_variance
-from dpjax.baselines.discrete_laplace import SENSITIVITY
-from dpjax.release.entropy import SYSTEM, Below
-from dpjax.release.exact_coins import discrete_gaussian, discrete_laplace
+from dpjax.counts.discrete_gaussian import calibrated_variance
+from dpjax.counts.discrete_laplace import SENSITIVITY
+from dpjax.release.exact import SYSTEM, Below, discrete_gaussian, discrete_laplace
 from dpjax.release.rationals import exact_positive, float_down
 
 _LARGEST = 2**62  # a count; noise of the scales allowed cannot carry it past int64

@@ -8,7 +8,7 @@ sum. Who is protected changes the counts by whole numbers that sum to at most L1
     a person of at most m records, r in a cell         2m / m 2 S / S,   S = r^2 floor(m/r) + (m mod r)^2
 
 S is the largest sum of squares of whole numbers up to r that sum to m. *Laplace*: b = L1/epsilon, pure, and attained. *Gaussian*: for
-records the exact curve (`dpjax.baselines.discrete_gaussian`); for persons zero-concentrated privacy, rho = L2^2/(2v), whatever the spreading, and
+records the exact curve (`dpjax.counts.discrete_gaussian`); for persons zero-concentrated privacy, rho = L2^2/(2v), whatever the spreading, and
 
     delta(epsilon) <= min over a > 1 of e^{(a - 1)(a rho - epsilon)} (1 - 1/a)^a / (a - 1)
 
@@ -26,14 +26,13 @@ from typing import Any, Literal
 import numpy as np
 
 from dpjax._errors import require
-from dpjax.baselines.discrete_gaussian import DiscreteGaussianMechanism, calibrated_variance, gaussian_delta
-from dpjax.baselines.discrete_laplace import SENSITIVITY, DiscreteLaplaceMechanism
-from dpjax.release.exact_coins import discrete_gaussian, discrete_laplace
-from dpjax.release.person_bound import PersonBound
+from dpjax.counts.discrete_gaussian import DiscreteGaussianMechanism, calibrated_variance, gaussian_delta
+from dpjax.counts.discrete_laplace import SENSITIVITY, DiscreteLaplaceMechanism
+from dpjax.counts.pseudocount import Adjacency
+from dpjax.release.exact import discrete_gaussian, discrete_laplace
+from dpjax.release.forms import laplace_error, noise_error
 from dpjax.release.rationals import as_written
-from dpjax.release.reference import laplace_error, noise_error
-from dpjax.release.unit import EVERY_DATABASE, hidden, neighbours
-from dpjax.simplex.pseudocount import Adjacency
+from dpjax.release.unit import EVERY_DATABASE, PersonBound, hidden, neighbours
 
 Noise = Literal["discrete-laplace", "discrete-gaussian"]
 CAP = 2**62

@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 
 from dpjax._errors import require
-from dpjax.release.forms import EXACT, URN_CELLS, Urn
+from dpjax.release.forms import EXACT, URN_CELLS, Urn, dirichlet_error, reference_shares, uniform_error
 from dpjax.release.rationals import verified
-from dpjax.release.reference import dirichlet_error, reference_shares, uniform_error
 from dpjax.simplex.matrix import MatrixMechanism
 from dpjax.simplex.rows import PublicRows
 

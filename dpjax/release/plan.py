@@ -16,19 +16,17 @@ from typing import Any, Literal
 import numpy as np
 
 from dpjax._errors import require
-from dpjax.release.failures import RecordError, sealed
-from dpjax.release.forms import Form
+from dpjax.counts.pseudocount import Adjacency
+from dpjax.release.forms import Form, price
 from dpjax.release.model import PrivateModel, draw_model, resolution, supported_totals
 from dpjax.release.noise_form import NoiseForm
 from dpjax.release.paper_form import PaperForm
-from dpjax.release.person_bound import PersonBound
-from dpjax.release.price import price
 from dpjax.release.rationals import float_down
-from dpjax.release.records import Records, checked_pairs
+from dpjax.release.records import RecordError, Records, checked_pairs, sealed
 from dpjax.release.selection import ThresholdedSelection
 from dpjax.release.statement import build
 from dpjax.release.theorem7 import Theorem7Form
-from dpjax.simplex.pseudocount import Adjacency
+from dpjax.release.unit import PersonBound
 
 FormName = Literal["theorem7", "paper", "discrete-laplace", "discrete-gaussian"]
 _SUPPORTS = {

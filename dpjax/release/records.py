@@ -1,4 +1,16 @@
-"""Records as counts by pair of states: a labelled matrix, triples (from, to, count), pairs (from, to), or parquet with such columns.
+"""Errors that may be shown: the place in a file and the rule, never what stands there.
+
+Everything that touches records runs inside `sealed`. A `RecordError` passes as it is worded, since its text is one of this room's own;
+any other exception is replaced by one that names its type alone. The new exception is raised outside the handler, so that the old
+one, its text and its frames do not hang on it as its context.
+
+Public files: the list of labels, and the list of allowed pairs.
+
+Labels: one a line, in one column, quoted as in CSV where they hold commas, quotes or line breaks; the order is the order of the
+states. Allowed pairs: two columns, from and to, with or without such a header. Both are public, are read before the records, and
+must not be made from them.
+
+Records as counts by pair of states: a labelled matrix, triples (from, to, count), pairs (from, to), or parquet with such columns.
 
 The layout is read off the first line: two columns called from and to (or source and target, the TLC's names, ...) are pairs, with a
 third called count triples, anything else a matrix whose first line and first column are labels and whose corner is ignored.
@@ -11,6 +23,22 @@ is kept (`persons`), and records without a person are dropped.
 The labels are public. A line with anything else where a label stands, nothing at all included, is outside the list: it stops the reader or, if
 so told, is dropped and counted for the private report, in text and in parquet alike.
 Nothing that is raised here holds a word of the file: see `failures`.
+
+Which records of a person are kept: a uniform sample, drawn exactly, of at most m in all and at most r in a row.
+
+By reservoirs: the k-th record of a row, k > r, takes the place of number v, v uniform below k, if v < r; of what the rows have kept a uniform
+subset of m stays. What is kept of a person is a random function of that person's own records, independent of the other persons. So bounding is
+1-stable: in two collections that differ in one person everybody else's kept records can be taken the same, and the two differ in at most
+m records of that person; a guarantee for every such pair is one for their mixture, since the hockey-stick divergence is jointly convex.
+
+Keeping the first m in the file's order would be as private and biased to whatever comes first.
+
+Records in a parquet file: two columns from and to under the names that `records` knows, and a column of counts, of persons, or none.
+
+The file is read in batches of 65,536 rows of these columns. A label is what `records` would find in a cell of text: texts without the spaces
+around them, whole numbers in digits, a floating number that is whole (2.0) likewise, any other as Python writes it. A value that is
+missing (null, NaN) is the empty text. So no value where a label stands is a fault of the file: it is public, or outside the list. Only the file's
+structure is refused: no such column, or one of another type. pyarrow is imported when a file is read.
 """
 
 from __future__ import annotations
@@ -20,18 +48,99 @@ import itertools
 import operator
 import pathlib
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeVar
+
+import numpy as np
 
 from dpjax._errors import require
-from dpjax.datasets._text import LARGEST, Progress
-from dpjax.release.failures import RecordError, malformed, sealed
-from dpjax.release.person_bound import PersonBound
-from dpjax.release.public_files import COUNT, FROM, TO, cells_of
+from dpjax.datasets.text import LARGEST, Progress, opened, rows
+from dpjax.release.exact import SYSTEM, Below
+from dpjax.release.unit import PersonBound
+
+_Result = TypeVar("_Result")
+
+
+class RecordError(ValueError):
+    """Reading or using the records failed. The text holds a path and a line number at most, and nothing of the content."""
+
+
+def malformed(path: pathlib.Path, line: int | None, rule: str) -> NoReturn:
+    """Raise RecordError: the place and the rule that is broken."""
+    where = f"{path}" if line is None else f"{path}, line {line}"
+    raise RecordError(f"{where}: {rule}")
+
+
+def sealed(doing: str, work: Callable[[], _Result]) -> _Result:
+    """`work()`, with no exception let out that might quote records."""
+    try:
+        return work()
+    except RecordError as error:
+        failure = str(error)
+    except MemoryError:
+        failure = f"{doing}: there is not enough memory"
+    except OSError as error:
+        failure = f"{doing}: {error.strerror or 'input or output failed'}"
+    except Exception as error:
+        failure = f"{doing}: stopped by a {type(error).__name__}, whose text is withheld since it might quote records"
+    raise RecordError(failure)
+
+
+FROM = ("from", "source", "linksource", "origin", "pulocationid")
+TO = ("to", "target", "linktarget", "destination", "dolocationid")
+COUNT = ("count", "counts", "n", "trips")
+
+
+def read_public_labels(path: pathlib.Path) -> tuple[str, ...]:
+    """The states' labels, at least two, each once; blank lines are passed over, spaces around a label are not part of it."""
+    labels = dict[str, None]()
+    for line, cells in cells_of(path):
+        if len(cells) != 1:
+            malformed(path, line, "a list of labels has one column; put quotes around a label that holds the separator")
+        if cells[0] in labels:
+            malformed(path, line, "this label is there already; name every state once")
+        labels[cells[0]] = None
+    if len(labels) < 2:
+        malformed(path, None, "give at least two labels")
+    return tuple(labels)
+
+
+def read_public_support(path: pathlib.Path, labels: tuple[str, ...]) -> np.ndarray:
+    """(n, n) booleans, true for the allowed pairs; every state needs one that leaves it."""
+    place = {label: i for i, label in enumerate(labels)}
+    support = np.zeros((len(labels), len(labels)), dtype=bool)
+    for number, (line, cells) in enumerate(cells_of(path)):
+        if len(cells) != 2:
+            malformed(path, line, "a list of allowed pairs has two columns, from and to")
+        if number == 0 and cells[0].lower() in FROM and cells[1].lower() in TO:
+            continue
+        if cells[0] not in place or cells[1] not in place:
+            malformed(path, line, "one of the two is not in the list of labels")
+        support[place[cells[0]], place[cells[1]]] = True
+    empty = np.flatnonzero(~support.any(axis=1))
+    if empty.size:
+        malformed(path, None, f"{empty.size} states have no allowed pair that leaves them; allow at least one for each")
+    return support
+
+
+def cells_of(path: pathlib.Path, progress: Progress | None = None) -> Iterator[tuple[int, list[str]]]:
+    """Line numbers and cells of a text file; what `rows` complains of (encoding, quotes, an empty file) is passed on as a rule.
+
+    Those sentences name a line and the fault, and quote nothing.
+    """
+    try:
+        yield from rows(path, progress=progress)
+    except ValueError as error:
+        text = str(error)
+    else:
+        return
+    malformed(path, None, text.partition("; ")[2] or "it is no text file")
+
 
 if TYPE_CHECKING:
-    from dpjax.release.persons import PersonSampler
+    pass
 
 Layout = Literal["auto", "matrix", "triples", "pairs", "parquet"]
 Outside = Literal["stop", "drop"]
@@ -75,7 +184,6 @@ class PersonColumn(NamedTuple):
 
 
 def _sampler(bound: PersonBound) -> PersonSampler:
-    from dpjax.release.persons import PersonSampler
 
     return PersonSampler(bound)
 
@@ -159,8 +267,6 @@ def read_records(
 
 def _read(reader: Reader, layout: Layout) -> Records:
     if layout == "parquet" or (layout == "auto" and reader.path.suffix.lower() == ".parquet"):
-        from dpjax.release.parquet import add_parquet
-
         add_parquet(reader)
     else:
         _add_text(reader, layout)
@@ -234,3 +340,173 @@ def _add_matrix(reader: Reader, first: Line, lines: Iterable[Line]) -> None:
 def _check_width(reader: Reader, line: int, cells: list[str], width: int) -> None:
     if len(cells) != width:
         malformed(reader.path, line, "the number of cells is not that of the first line")
+
+
+BEYOND = "beyond what is kept of a person"
+
+
+class PersonSampler:
+    """Records of persons, one by one; then what is kept of them. SECRET.
+
+    >>> sampler = PersonSampler(PersonBound(2))
+    >>> for person, origin, target in (("x", 0, 1), ("x", 1, 0), ("x", 0, 0), ("y", 1, 1)):
+    ...     sampler.add(person, origin, target)
+    >>> records = sampler.records()
+    >>> sum(records.counts.values()), records.counts[1, 1]
+    (3, 1)
+    """
+
+    def __init__(self, bound: PersonBound, below: Below = SYSTEM) -> None:
+        self.bound, self.below = bound, below
+        self._kept = defaultdict[str, dict[int, _Reservoir]](dict)
+
+    def add(self, person: str, origin: int, target: int) -> None:
+        """One record of a person."""
+        rows = self._kept[person]
+        row = 0 if self.bound.per_row is None else origin
+        rows.setdefault(row, _Reservoir()).add((origin, target), self.bound.in_a_cell, self.below)
+
+    def records(self) -> Records:
+        """The records that are kept, bounded; each call draws anew among what the rows have kept."""
+        found = Records(bound=self.bound)
+        for rows in self._kept.values():
+            pool = [pair for row in rows.values() for pair in row.pairs]
+            kept = _some(pool, self.bound.records, self.below)
+            found.counts.update(kept)
+            found.dropped[BEYOND] += sum(row.seen for row in rows.values()) - len(kept)
+        return found
+
+
+@dataclasses.dataclass
+class _Reservoir:
+    """A uniform sample of the pairs seen."""
+
+    pairs: list[tuple[int, int]] = dataclasses.field(default_factory=list)
+    seen: int = 0
+
+    def add(self, pair: tuple[int, int], most: int, below: Below) -> None:
+        self.seen += 1
+        if len(self.pairs) < most:
+            self.pairs.append(pair)
+        elif (place := below(self.seen)) < most:
+            self.pairs[place] = pair
+
+
+def _some(pool: list[tuple[int, int]], most: int, below: Below) -> list[tuple[int, int]]:
+    """At most `most` of the pool, every subset of that size as likely."""
+    for place in range(min(most, len(pool))) if len(pool) > most else ():
+        other = place + below(len(pool) - place)
+        pool[place], pool[other] = pool[other], pool[place]
+    return pool[:most]
+
+
+BATCH_ROWS = 65_536
+_WHOLE_BELOW = 2**63
+
+
+def add_parquet(reader: Reader) -> None:
+    """Add the records of a parquet file; RecordError for a file that is not whole or lacks the columns."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        malformed(reader.path, None, "reading parquet needs pyarrow: pip install 'dpjax[parquet]'")
+    try:
+        with opened(reader.path, reader.progress) as stream:
+            file = pq.ParquetFile(stream)
+            names = _columns(reader, file.schema_arrow)
+            line = 0
+            for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=names):
+                _add_batch(reader, [batch.column(name) for name in names], line)
+                line += batch.num_rows
+        return
+    except pa.ArrowException:
+        pass
+    malformed(reader.path, None, "it is no whole parquet file")
+
+
+def _columns(reader: Reader, schema: Any) -> list[str]:
+    names = schema.names
+    small = {name.lower(): name for name in names}
+    found = [next((small[name] for name in known if name in small), None) for known in (FROM, TO, COUNT)]
+    if found[0] is None or found[1] is None:
+        malformed(reader.path, None, f"it needs a column from ({', '.join(FROM)}) and a column to ({', '.join(TO)}), in any case")
+    if reader.persons is not None:
+        if found[2] is not None:
+            malformed(reader.path, None, PAIRS_ALONE)
+        found[2] = names[person_place(reader, names)]
+    wanted = [name for name in found if name is not None]
+    if not all(_is_text_or_number(schema.field(name).type) for name in wanted):
+        malformed(
+            reader.path, None, "its columns from and to, and those of counts and persons, hold texts or numbers: store them so"
+        )
+    return wanted
+
+
+def _is_text_or_number(kind: Any) -> bool:
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(kind):
+        return _is_text_or_number(kind.value_type)
+    kinds = ("string", "large_string", "binary", "large_binary", "integer", "floating", "decimal", "null")
+    return any(getattr(pa.types, f"is_{name}")(kind) for name in kinds)
+
+
+def _add_batch(reader: Reader, columns: list[Any], first: int) -> None:
+    origins, targets = (_places(reader, column) for column in columns[:2])
+    if len(columns) == 2:
+        _add_singles(reader, first, origins, targets)
+        return
+    for row, text in enumerate(_texts(columns[2])):
+        origin, target = (None if end < 0 else int(end) for end in (origins[row], targets[row]))
+        if reader.persons is not None:
+            reader.add(first + row + 1, origin, target, 1, text)
+        else:
+            reader.add(first + row + 1, origin, target, reader.number(first + row + 1, text))
+
+
+def _add_singles(reader: Reader, first: int, origins: np.ndarray, targets: np.ndarray) -> None:
+    """Rows without counts, each one record: the ones outside the list first, the rest counted together."""
+    outside = (origins < 0) | (targets < 0)
+    for row in np.flatnonzero(outside).tolist():
+        reader.add(first + row + 1, None, None, 1)
+    n = len(reader.place)
+    keys, counts = np.unique(origins[~outside] * n + targets[~outside], return_counts=True)
+    for key, count in zip(keys.tolist(), counts.tolist(), strict=True):
+        reader.add(0, key // n, key % n, count)
+
+
+def _places(reader: Reader, column: Any) -> np.ndarray:
+    """The index of each label, -1 outside the list."""
+    places, different = _indexed(column)
+    known = np.array([reader.place.get(text, -1) for text in different], dtype=np.int64)
+    return known[places]
+
+
+def _texts(column: Any) -> list[str]:
+    places, different = _indexed(column)
+    return [different[place] for place in places.tolist()]
+
+
+def _indexed(column: Any) -> tuple[np.ndarray, list[str]]:
+    """Which of the different values each row holds, and these as texts, the last of them the empty one of a null."""
+    import pyarrow as pa
+
+    coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    values = coded.dictionary
+    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+        values = values.cast(pa.large_binary())  # pyarrow does not check that text is UTF-8
+    different = [*(_text(value) for value in values.to_pylist()), ""]
+    places = coded.indices.cast(pa.int64()).fill_null(len(different) - 1)
+    return places.to_numpy(zero_copy_only=False), different
+
+
+def _text(value: Any) -> str:
+    """A value as the text that a cell would hold; what is no UTF-8 is a text that no label is."""
+    if value is None or value != value:
+        return ""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape").strip()
+    if isinstance(value, float | Decimal) and -_WHOLE_BELOW < value < _WHOLE_BELOW and value == int(value):
+        return str(int(value))
+    return str(value)

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from dpjax._errors import invalid, require
-from dpjax.release.person_bound import PersonBound
-from dpjax.simplex.pseudocount import Adjacency
+from dpjax.counts.pseudocount import Adjacency
+from dpjax.release.unit import PersonBound
 
 Pairs = Mapping[tuple[int, int], int]  # (from, to) -> count, by index
 DISTANCES = {"replace": (2, 2, 1), "add-remove": (1, 1, 1)}

@@ -1,6 +1,12 @@
-"""Theorem 7's form: every row a draw of Dirichlet(s (counts + alpha)), s and alpha found from (epsilon, delta) alone.
+"""What a person with at most m records costs in Theorem 7's form.
 
-The accountant is that of `dpjax.simplex.PseudocountMechanism`; delta >= e^{-alpha epsilon}/(2 alpha + 1) for every s, so alpha has a
+`spreads` bounds the worst spreading of m records, m up to 10. Group privacy is valid for every m: in g steps of at most b = ceil(m/g) records,
+each (epsilon/g, delta')-private, a person costs (epsilon, delta' (e^epsilon - 1)/(e^(epsilon/g) - 1)). The smaller delta is taken, among g = m
+(steps of one record, exact) and the smallest g whose steps `spreads` can bound (g = 1 up to m = 10).
+
+Theorem 7's form: every row a draw of Dirichlet(s (counts + alpha)), s and alpha found from (epsilon, delta) alone.
+
+The accountant is that of `dpjax.counts.PseudocountMechanism`; delta >= e^{-alpha epsilon}/(2 alpha + 1) for every s, so alpha has a
 floor near log(1/delta)/epsilon. Above it a larger alpha allows a larger s: less noise, more pull to the uniform row. alpha is the
 one whose expected error is least on a public reference row (`reference`), rounded up to a multiple of 1/1024; s is the largest
 that meets (epsilon, delta) at that alpha, rounded down to 12 bits, and the pair is verified as it is used.
@@ -13,20 +19,77 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpjax._errors import invalid, require
-from dpjax.release.forms import EXACT, URN_CELLS, Urn
-from dpjax.release.person_bound import PersonBound
-from dpjax.release.person_cost import Cost, person_cost
+from dpjax.counts.pseudocount import Adjacency, PseudocountMechanism
+from dpjax.release.forms import EXACT, URN_CELLS, Urn, pseudocount_error
 from dpjax.release.rationals import rounded_up, verified
-from dpjax.release.reference import pseudocount_error
-from dpjax.release.unit import EVERY_DATABASE, hidden, neighbours
-from dpjax.simplex.pseudocount import Adjacency, PseudocountMechanism
+from dpjax.release.spreads import LARGEST, Partition, partitions, spread_delta
+from dpjax.release.unit import EVERY_DATABASE, PersonBound, hidden, neighbours
+
+SPREADS = "the worst spreading of a person's records over cells, computed from above"
+GROUP = "group privacy over single records"
+_QUICK, _FINE = 8, 16  # steps of the grid
+STEPS = "group privacy over groups of records, the worst spreading of each computed from above"
+
+
+class Cost(NamedTuple):
+    """A person's delta at some epsilon, an upper bound, and by which argument."""
+
+    delta: float
+    accountant: str
+
+
+@functools.lru_cache(maxsize=256)
+def person_cost(
+    epsilon: float, scale: float, pseudocount: float, bound: PersonBound, adjacency: Adjacency = "replace", *, quick: bool = False
+) -> Cost:
+    """What a person costs in Theorem 7's form with at most `bound` records each; an upper bound of delta(epsilon).
+
+    adjacency: a person "replace"d by any other, or one added or removed ("add-remove"). quick: only the two extreme spreadings are
+    looked at, for a search; that is no bound.
+    """
+    m = bound.records
+    fewest = next(g for g in range(1, m + 1) if math.ceil(m / g) <= LARGEST)
+    costs = [Cost(_grouped(epsilon, m, lambda e: _single(e, scale, pseudocount, adjacency)), GROUP)]
+    if m > 1:
+        size = math.ceil(m / fewest)
+        spreads = _extremes(size, bound.in_a_cell) if quick else partitions(size, min(size, bound.in_a_cell))
+        step = functools.partial(
+            spread_delta,
+            scale=scale,
+            pseudocount=pseudocount,
+            spreads=spreads,
+            one_sided=adjacency == "add-remove",
+            steps=_QUICK if quick else _FINE,
+        )
+        costs.append(Cost(_grouped(epsilon, fewest, step), SPREADS if fewest == 1 else STEPS))
+    return min(costs, key=lambda cost: cost.delta)
+
+
+def _single(epsilon: float, scale: float, pseudocount: float, adjacency: Adjacency) -> float:
+    return float(PseudocountMechanism(scale=scale, pseudocount=pseudocount, adjacency=adjacency).exact_delta(epsilon))
+
+
+def _grouped(epsilon: float, steps: int, delta: Callable[[float], float]) -> float:
+    """delta of `steps` steps from that of one, both at their share of epsilon, rounded up."""
+    share = epsilon if steps == 1 else math.nextafter(epsilon / steps, 0.0)
+    factor = 1.0 if steps == 1 else math.expm1(epsilon) / math.expm1(share) * (1 + 1e-12) if epsilon < 700 else math.inf
+    return min(1.0, delta(share) * factor)
+
+
+def _extremes(size: int, most: int) -> tuple[Partition, ...]:
+    """All in as few cells as may be, and each in a cell of its own."""
+    largest = min(size, most)
+    heap = (largest,) * (size // largest) + ((size % largest,) if size % largest else ())
+    return heap, (1,) * size
+
 
 _RATIOS = np.geomspace(1.02, 12.0, 16)  # of alpha to its floor
 _FEWER_RATIOS = _RATIOS[::2]  # where persons are protected, which costs more time

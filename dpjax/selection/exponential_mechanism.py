@@ -9,7 +9,7 @@ and the last term is at most c max D: the log ratio is at most c times the range
 cost is never larger at the same scale.
 
 *Race.* Drawn as argmin_r E_r e^{c d_r}, E_r independent standard exponentials, taken in logarithms: the smallest E_r decide, and
-E = -log(1 - u) keeps its relative precision there (see `dpjax.selection._uniform`).
+E = -log(1 - u) keeps its relative precision there (see `dpjax._random`).
 """
 
 from __future__ import annotations
@@ -22,10 +22,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from dpjax.selection._candidates import candidate_mask, scaled_gaps
-from dpjax.selection._front import draw, evaluate
-from dpjax.selection._inverse import draw_by_inverse
-from dpjax.selection._race import draw_by_race
+from dpjax.selection._front import candidate_mask, draw, draw_by_inverse, draw_by_race, evaluate, scaled_gaps
 
 __all__ = ["law", "log_law", "sample"]
 

@@ -1,4 +1,31 @@
-"""Permute-and-flip (McKenna and Sheldon 2020): the selection step of Mechanism 1 of the trajectory paper, in three forms of one
+"""Gauss-Legendre nodes and weights on [0, 1], right to 5e-14 relative in x, in 1 - x and in the weights.
+
+With z = 1 - t and P_j the Legendre polynomial at t, the differences D_j = P_j - P_{j-1} obey
+
+    (j + 1) D_{j+1} = j D_j - (2j + 1) z P_j,
+
+which sees a node near t = 1 through z and not through 1 - z. Newton's method on P_K in z, from z = 2 sin^2(pi (4k - 1)/(8K + 4));
+the weight is 2 z (2 - z)/(K P_{K-1})^2 on [-1, 1]. The other half of the nodes follows by symmetry.
+(NumPy's and SciPy's rules are good to 1e-12 in the weights at 60 nodes, which shows in a law of 393 candidates.)
+
+The integral in permute-and-flip's law, int_0^1 prod_{q != r} (1 - x p_q) dx for every candidate r, by Gauss-Legendre quadrature.
+
+*Nodes.* The integrand is a polynomial in x of degree m - 1, so ceil(m/2) nodes are exact. Fewer do for many candidates. With K
+nodes the quadrature and the integral are both affine in each p_q, so their ratio is monotone in each p_q (a ratio of affine
+functions) and the relative error is largest at a corner of [0, 1]^(m-1), where the integrand is (1 - x)^k for some k <= m - 1.
+That error grows with k, and falls like exp(-4 K^2/k): K = ceil(3.15 sqrt(m)) leaves less than 1e-16 for every m up to 900
+(checked with 30 digits), and 63 nodes serve 393 candidates.
+
+*Rounding.* A factor is computed as (1 - x) + x (1 - p), a sum of numbers that are not negative, with 1 - x from the node and 1 -
+p = -expm1(-c g): right to a few units in the last place even where p = 1 and x -> 1, and never 0, so that the product without r
+is the whole product divided by r's own factor. A product that underflows weighs less than 1e-33 beside an integral of at least
+1/m. The rounding of m factors remains: about m units in the last place.
+
+*Speed.* Division is the dearest operation, so GROUP = 4 nodes share one: with products P_k and factors f_k of a candidate,
+P_1/f_1 + P_2/f_2 = (P_1 f_2 + P_2 f_1)/(f_1 f_2), twice over. All numbers are positive, so that this adds a few units in the last
+place; a product of four factors is at least 1e-12 for every m up to 900.
+
+Permute-and-flip (McKenna and Sheldon 2020): the selection step of Mechanism 1 of the trajectory paper, in three forms of one
 law.
 
 Candidate r has the cost d_r (lower is better), c >= 0 is the scale, and its coin has the bias
@@ -20,25 +47,91 @@ hence exp(-(X_r - c g_r)) an independent uniform arrival time: the largest score
 If the costs of two inputs differ by at most D_r, the log ratio of the laws is at most c times the range of D (its largest value
 minus its smallest): the caller chooses c from that.
 
-Tails: see `dpjax.selection._uniform`; a draw's probability is right to a relative error of order 1e-6 in float32, 1e-14 in float64.
+Tails: see `dpjax._random`; a draw's probability is right to a relative error of order 1e-6 in float32, 1e-14 in float64.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
-from dpjax.selection._candidates import candidate_mask, scaled_gaps
-from dpjax.selection._front import draw, evaluate
-from dpjax.selection._inverse import draw_by_inverse
-from dpjax.selection._quadrature import leave_one_out_integral
-from dpjax.selection._race import draw_by_race
-from dpjax.selection._uniform import open_uniform, random_words
+from dpjax._random import open_uniform, random_words
+from dpjax.selection._front import candidate_mask, draw, draw_by_inverse, draw_by_race, evaluate, scaled_gaps
+
+
+@functools.cache
+def gauss_legendre(
+    count: int,
+) -> tuple[Float[np.ndarray, " nodes"], Float[np.ndarray, " nodes"], Float[np.ndarray, " nodes"]]:
+    """Nodes x, their complements 1 - x, and weights that sum to 1, float64, x increasing."""
+    k = np.arange(1, (count + 1) // 2 + 1)
+    z = 2 * np.sin(np.pi * (4 * k - 1) / (8 * count + 4)) ** 2
+    if count % 2:
+        z[-1] = 1.0  # the middle node
+    for _ in range(6):
+        value, before = _legendre(count, z)
+        z = z + value * z * (2 - z) / (count * (before - (1 - z) * value))
+    _, before = _legendre(count, z)
+    weight = z * (2 - z) / (count * before) ** 2
+    near, far, mirrored = z / 2, 1 - z / 2, slice(None, -1 if count % 2 else None)
+    x = np.concatenate([near, far[mirrored][::-1]])
+    return x, np.concatenate([far, near[mirrored][::-1]]), np.concatenate([weight, weight[mirrored][::-1]])
+
+
+def _legendre(count: int, z: Float[np.ndarray, " half"]) -> tuple[Float[np.ndarray, " half"], Float[np.ndarray, " half"]]:
+    """P_count and P_{count - 1} at 1 - z."""
+    before, value, difference = np.ones_like(z), 1 - z, -z
+    for j in range(1, count):
+        difference = (j * difference - (2 * j + 1) * z * value) / (j + 1)
+        before, value = value, value + difference
+    return value, before
+
+
+GROUP = 4  # nodes a step, a power of two
+
+
+def node_count(m: int) -> int:
+    """Nodes that leave a relative error below 1e-16 for m candidates."""
+    return min((m + 1) // 2, math.ceil(3.15 * math.sqrt(m)))
+
+
+def leave_one_out_integral(miss: Float[Array, "*batch m"]) -> Float[Array, "*batch m"]:
+    """int_0^1 prod_{q != r} (1 - x p_q) dx for each r; `miss` holds 1 - p_q (1 for a candidate that cannot be chosen).
+
+    Between 1/m and 1. Memory: a few arrays of the input's size, whatever the number of nodes.
+    """
+
+    def add_nodes(total: Float[Array, "*batch m"], nodes: tuple[Array, ...]) -> tuple[Float[Array, "*batch m"], None]:
+        factors = [y + x * miss for x, y in zip(nodes[0], nodes[1], strict=True)]
+        products = [weight * jnp.prod(f, axis=-1, keepdims=True) for weight, f in zip(nodes[2], factors, strict=True)]
+        return total + sum_of_ratios(list(zip(products, factors, strict=True))), None
+
+    table = tuple(jnp.asarray(column, miss.dtype) for column in grouped_nodes(miss.shape[-1]))
+    return lax.scan(add_nodes, jnp.zeros_like(miss), table)[0]
+
+
+def grouped_nodes(m: int) -> list[Float[np.ndarray, "groups 4"]]:
+    """x, 1 - x and the weights in groups; the last one is filled up with nodes of weight 0."""
+    spare = -node_count(m) % GROUP
+    columns = zip(gauss_legendre(node_count(m)), (0.0, 1.0, 0.0), strict=True)
+    return [np.pad(column, (0, spare), constant_values=filler).reshape(-1, GROUP) for column, filler in columns]
+
+
+def sum_of_ratios(ratios: list[tuple[Array, Array]]) -> Array:
+    """The sum of a/b by one division: a/b + c/d = (a d + c b) / (b d), in pairs; all numbers positive."""
+    while len(ratios) > 1:
+        pairs = zip(ratios[::2], ratios[1::2], strict=True)
+        ratios = [(a * d + c * b, b * d) for (a, b), (c, d) in pairs]
+    return ratios[0][0] / ratios[0][1]
+
 
 __all__ = ["law", "log_law", "sample"]
 

@@ -16,9 +16,11 @@ from jaxtyping import Array, Float
 
 from dpjax._errors import invalid, require
 from dpjax.simplex import _domain as domain
-from dpjax.simplex import exact, omega, renyi, theorem1
+from dpjax.simplex import exact, theorem1
+from dpjax.simplex import exact as renyi
+from dpjax.simplex import theorem1 as omega
+from dpjax.simplex._domain import Shares, as_float, check_shares, is_traced
 from dpjax.simplex._rounding import Claim, Number, Real, check_delta, check_epsilon
-from dpjax.simplex._shares import Shares, as_float, check_shares, is_traced
 from dpjax.simplex.dirichlet import dirichlet
 
 Accounting = Literal["exact", "theorem1"]

@@ -19,8 +19,8 @@ import numpy as np
 
 from dpjax._errors import require
 from dpjax.simplex import _domain as domain
+from dpjax.simplex._domain import check_counts
 from dpjax.simplex._rounding import Real, float64
-from dpjax.simplex._shares import check_counts
 
 Source = Literal["declared", "observed"]
 _SUPPORT = {

@@ -19,8 +19,7 @@ from jaxtyping import Array, Float
 from dpjax._errors import require
 from dpjax._float64 import in_float64
 from dpjax.simplex import _domain as domain
-from dpjax.simplex._blocks import in_blocks
-from dpjax.simplex._rounding import SAFETY, Claim, Real, float64, plain
+from dpjax.simplex._rounding import SAFETY, Claim, Real, float64, in_blocks, plain
 from dpjax.simplex._special import log_minus_digamma
 
 

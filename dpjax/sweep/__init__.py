@@ -5,20 +5,24 @@ results.
 """
 
 from dpjax._atomic import StorageError
+from dpjax.sweep.compare import (
+    Measured,
+    MeasuredTrajectory,
+    compare_counts,
+    compare_trajectory,
+    count_verdicts,
+    trajectory_verdicts,
+)
 from dpjax.sweep.config import Config, from_table, load
-from dpjax.sweep.grid import Cell, Grid, Shard
-from dpjax.sweep.interrupt import Interrupted
+from dpjax.sweep.grid import Cell, Grid, Shard, validated
 from dpjax.sweep.law import fingerprint
-from dpjax.sweep.merging import Merged, merge
 from dpjax.sweep.planning import Plan, plan
-from dpjax.sweep.registry import WORKLOADS, build
+from dpjax.sweep.progress import Interrupted
 from dpjax.sweep.reports import Cost, Status, cost, status
-from dpjax.sweep.results import open
+from dpjax.sweep.results import Merged, merge, open, to_table, write_table
 from dpjax.sweep.runner import Outcome, run
-from dpjax.sweep.shard_states import Shards, shards
-from dpjax.sweep.table import to_table, write_table
-from dpjax.sweep.validation import validated
-from dpjax.sweep.workload import Coordinate, Label, Prepared, Quantity, Workload
+from dpjax.sweep.submissions import Shards, shards
+from dpjax.sweep.workload import WORKLOADS, Coordinate, Label, Prepared, Quantity, Workload, build
 
 __all__ = [
     "WORKLOADS",
@@ -29,6 +33,8 @@ __all__ = [
     "Grid",
     "Interrupted",
     "Label",
+    "Measured",
+    "MeasuredTrajectory",
     "Merged",
     "Outcome",
     "Plan",
@@ -40,7 +46,10 @@ __all__ = [
     "StorageError",
     "Workload",
     "build",
+    "compare_counts",
+    "compare_trajectory",
     "cost",
+    "count_verdicts",
     "fingerprint",
     "from_table",
     "load",
@@ -51,6 +60,7 @@ __all__ = [
     "shards",
     "status",
     "to_table",
+    "trajectory_verdicts",
     "validated",
     "write_table",
 ]

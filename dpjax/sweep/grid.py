@@ -1,4 +1,13 @@
-"""The grid of a sweep: the product of its axes, some of them zipped; each cell knows its own key.
+"""One plain sentence out of a failed pydantic model: the key, its value, the mend, and the key that was probably meant.
+
+The values of an axis, from a list or a range, the same on every machine.
+
+A range is {start, stop, step}, {start, stop, num} or {start, stop, num, log = true}; both ends belong to it (`stop` where a whole
+number of steps leads there). Ranges are evaluated in decimal arithmetic, so that {0.1, 0.5, step 0.1} holds 0.3 and not
+0.30000000000000004: a cell's key comes from its values, and the same values written as a list or as a range must be the same
+cells.
+
+The grid of a sweep: the product of its axes, some of them zipped; each cell knows its own key.
 
 Axes zipped together, such as (eta, k), run side by side and share one dimension, named eta_k. A cell's key is a hash of the seed
 and of the canonical text of the cell's values ("epsilon=1.0;k=20.0", axes in alphabetical order, whole numbers written as
@@ -10,20 +19,174 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import decimal
+import difflib
 import functools
 import hashlib
 import itertools
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pydantic
 
-from dpjax.sweep.validation import refuse_unknown
+from dpjax._errors import invalid
 from dpjax.sweep.workload import Scalar
+
+_Model = TypeVar("_Model", bound=pydantic.BaseModel)
+
+
+class Table(pydantic.BaseModel):
+    """A table of a config: frozen, and a key that it does not know is refused."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+
+def validated(model: type[_Model], table: Mapping[str, Any], where: str = "") -> _Model:
+    """`table` as an instance of `model`, or a ValueError of one sentence; `where` is the dotted key that holds the table."""
+    try:
+        return model.model_validate(dict(table))
+    except pydantic.ValidationError as error:
+        faults = error.errors(include_url=False)
+        more = f" ({len(faults) - 1} more after this one)" if len(faults) > 1 else ""
+        raise ValueError(_sentence(model, faults[0], where) + more) from None
+
+
+def unknown_key(key: str, known: Iterable[str], where: str = "") -> str:
+    """The sentence that refuses `key` and names the nearest known one."""
+    known = sorted(known)
+    near = difflib.get_close_matches(key, known, n=1)
+    hint = f"did you mean {_dotted(where, near[0])}?" if near else f"known here: {', '.join(known) or 'nothing'}"
+    return f"{_dotted(where, key)} is not a known key; {hint}"
+
+
+def refuse_unknown(keys: Iterable[str], known: Iterable[str], where: str = "") -> None:
+    """Raise ValueError for the first of `keys` that is not `known`."""
+    known = list(known)
+    for key in keys:
+        if key not in known:
+            raise ValueError(unknown_key(key, known, where))
+
+
+def _sentence(model: type[pydantic.BaseModel], fault: Any, where: str) -> str:
+    location: Sequence[Any] = fault["loc"]
+    key = _dotted(where, *location)
+    if fault["type"] == "extra_forbidden":
+        return unknown_key(str(location[-1]), _fields_at(model, location[:-1]), _dotted(where, *location[:-1]))
+    if fault["type"] == "missing":
+        return f"{key} is missing"
+    if fault["type"] == "value_error":
+        inner = fault["ctx"]["error"]
+        if isinstance(inner, pydantic.ValidationError):  # a validator that itself used a model
+            return _sentence(model, inner.errors(include_url=False)[0], key)
+        text = str(inner)
+        if location and text.startswith(f"{location[-1]} is "):  # the validator of one key knows the key's own name only
+            return key + text.removeprefix(str(location[-1]))
+        return text if not location or text.startswith(key) else f"{key}: {text}"
+    try:
+        invalid(key, fault["input"], fault["msg"][:1].lower() + fault["msg"][1:])
+    except ValueError as error:
+        return str(error)
+
+
+def _dotted(*parts: Any) -> str:
+    return ".".join(str(part) for part in parts if part != "")
+
+
+def _fields_at(model: type[pydantic.BaseModel], location: Sequence[Any]) -> list[str]:
+    for step in location:
+        field = model.model_fields.get(str(step))
+        inner = field.annotation if field is not None else None
+        if not (isinstance(inner, type) and issubclass(inner, pydantic.BaseModel)):
+            return []
+        model = inner
+    return list(model.model_fields)
+
+
+_DIGITS = 15  # a float64 holds any decimal number of 15 digits
+_MOST = 1_000_000
+_CONTEXT = decimal.Context(prec=40)
+
+
+def axis_values(name: str, spec: Any) -> tuple[Scalar, ...]:
+    """The values of axis `name`; `spec` is a list of values, one value, or a range. ValueError names the axis and the fault."""
+    values = _range(name, spec) if isinstance(spec, Mapping) else _listed(name, spec)
+    if not values:
+        raise ValueError(f"{name} is empty; give at least one value")
+    for value in values:
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"{name} holds {value}; give finite values")
+    return values
+
+
+def _listed(name: str, spec: Any) -> tuple[Scalar, ...]:
+    values = spec if isinstance(spec, Sequence) and not isinstance(spec, str) else [spec]
+    for value in values:
+        if not isinstance(value, bool | int | float | str):
+            raise ValueError(f"{name} holds {value!r}; give numbers, strings or booleans")
+    if len({_kind(value) for value in values}) > 1:
+        raise ValueError(f"{name} is {list(values)}; give values of one kind, numbers or strings or booleans")
+    return tuple(values)
+
+
+def _kind(value: Scalar) -> type:
+    return type(value) if isinstance(value, bool | str) else float
+
+
+def _range(name: str, spec: Mapping[str, Any]) -> tuple[Scalar, ...]:
+    refuse_unknown(spec, ["start", "stop", "step", "num", "log"], name)
+    if ("step" in spec) == ("num" in spec) or "start" not in spec or "stop" not in spec:
+        raise ValueError(f"{name} is {dict(spec)}; a range has start, stop and either step or num")
+    log = spec.get("log", False)
+    if not isinstance(log, bool) or (log and "step" in spec):
+        raise ValueError(f"{name} is {dict(spec)}; log is true or false and goes with num")
+    start, stop = _decimal(name, spec, "start"), _decimal(name, spec, "stop")
+    whole = all(isinstance(spec[key], int) for key in ("start", "stop", "step") if key in spec) and "step" in spec
+    with decimal.localcontext(_CONTEXT):
+        if "step" in spec:
+            values = _stepped(name, start, stop, _decimal(name, spec, "step"))
+        else:
+            values = _spaced(name, start, stop, spec["num"], log)
+        return tuple(int(v) if whole else float(round(v, _DIGITS - 1 - v.adjusted())) if v else 0.0 for v in values)
+
+
+def _stepped(name: str, start: Decimal, stop: Decimal, step: Decimal) -> list[Decimal]:
+    if step == 0 or (stop - start) / step < 0:
+        raise ValueError(f"{name}.step is {step}; a step leads from start {start} towards stop {stop}")
+    count = int((stop - start) / step) + 1
+    _bounded(name, count)
+    return [start + i * step for i in range(count)]
+
+
+def _spaced(name: str, start: Decimal, stop: Decimal, num: Any, log: bool) -> list[Decimal]:
+    if not isinstance(num, int) or isinstance(num, bool) or num < 2:
+        raise ValueError(f"{name}.num is {num!r}; give a whole number, at least 2")
+    _bounded(name, num)
+    if not log:
+        return [start + i * (stop - start) / (num - 1) for i in range(num)]
+    if start <= 0 or stop <= 0:
+        raise ValueError(f"{name} runs from {start} to {stop}; a logarithmic range has positive ends")
+    low, high = start.ln(), stop.ln()
+    return [(low + i * (high - low) / (num - 1)).exp() for i in range(num)]
+
+
+def _bounded(name: str, count: int) -> None:
+    if count > _MOST:
+        raise ValueError(f"{name} has {count} values; at most {_MOST} are allowed")
+
+
+def _decimal(name: str, spec: Mapping[str, Any], key: str) -> Decimal:
+    value = spec[key]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"{name}.{key} is {value!r}; give a finite number")
+    return Decimal(repr(value))
+
 
 _MOST_CELLS = 1_000_000
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")

@@ -3,21 +3,27 @@
 Two runs with the same law may share a folder, resume each other and be merged; with different laws they may not. The memory
 limit, the devices, the output folder, the shard and the path to the records are outside the law (the records themselves are in it,
 by their fingerprint).
+
+Where numbers were made: versions, platform, device. Recorded with every run, never part of what may be merged.
 """
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 import math
+import platform
+import socket
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import numpy as np
 
+import dpjax
 from dpjax.sweep.blocks import automatic_block
-from dpjax.sweep.chosen import Chosen
-from dpjax.sweep.config import Config
+from dpjax.sweep.config import Chosen, Config
 from dpjax.sweep.workload import Workload
 
 
@@ -99,3 +105,24 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
         else:
             flat[f"{prefix}{key}"] = json.dumps(value)
     return flat
+
+
+def environment() -> dict[str, str]:
+    """Versions of what computes, the platform and the device, as strings."""
+    device = jax.devices()[0]
+    return {
+        "dpjax": dpjax.__version__,
+        "python": platform.python_version(),
+        "jax": jax.__version__,
+        "numpy": np.__version__,
+        "platform": platform.platform(),
+        "host": socket.gethostname(),
+        "backend": device.platform,
+        "device": device.device_kind,
+        "devices": str(jax.local_device_count()),
+    }
+
+
+def now() -> str:
+    """The time in UTC, to the second, as ISO 8601."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -1,23 +1,79 @@
-"""A plan: a config, its workload, its grid and its folder, all checked against each other before anything is written."""
+"""What the stored numbers mean: axes, trailing dimensions, measures and exact quantities, as plain values in the manifest.
+
+Results are put together from the folder alone, by this description, without the workload that made them.
+
+A plan: a config, its workload, its grid and its folder, all checked against each other before anything is written.
+
+What the samples that a sweep keeps take on the disk, held against what is free there before anything is computed.
+
+They are stored twice: in the cells' files, and in the results, which a run of the whole grid assembles.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import os
 import pathlib
+import shutil
 from collections.abc import Mapping
 from typing import Any
 
 import jax
+import numpy as np
 
+from dpjax import _atomic as atomic
 from dpjax.sweep.blocks import Blocks
-from dpjax.sweep.chosen import Chosen
-from dpjax.sweep.config import Config
-from dpjax.sweep.grid import Cell, Grid, Shard
+from dpjax.sweep.config import Chosen, Config
+from dpjax.sweep.grid import Cell, Grid, Shard, refuse_unknown
 from dpjax.sweep.law import law_of
-from dpjax.sweep.schema import describe
-from dpjax.sweep.store import verify
-from dpjax.sweep.workload import Workload
+from dpjax.sweep.store import Store, verify
+from dpjax.sweep.workload import Label, Quantity, Workload
+
+REPLICATE = {"replicate": Label(long_name="replicate, a repetition with other random numbers")}
+STATISTICS = {
+    "mean": "mean",
+    "std": "standard deviation",
+    "sem": "standard error of the mean",
+    "min": "minimum",
+    "max": "maximum",
+}
+
+
+def describe(workload: Workload, grid: Grid, chosen: Chosen) -> dict[str, Any]:
+    """The schema of a workload's results over a grid; ValueError for an axis that it does not know or names that collide."""
+    known = {**REPLICATE, **workload.axes}
+    refuse_unknown(grid.axes, known, "sweep.axes")
+    schema = {
+        "axes": {name: dataclasses.asdict(known[name]) for name in grid.axes},
+        "coordinates": {
+            name: {"values": np.asarray(c.values).tolist(), "long_name": c.long_name, "units": c.units}
+            for name, c in workload.coordinates.items()
+        },
+        "measures": {name: _quantity(name, q, workload) for name, q in chosen.taken},
+        "kept": list(chosen.kept),
+        "exact": {name: _quantity(name, q, workload) for name, q in workload.exact.items()},
+    }
+    _distinct(schema, grid)
+    return schema
+
+
+def _quantity(name: str, quantity: Quantity, workload: Workload) -> dict[str, Any]:
+    refuse_unknown(quantity.dims, workload.coordinates, name)
+    if not name.isidentifier():
+        raise ValueError(f"quantity {name!r} has no plain name; use letters, digits and _")
+    if any(a >= b for a, b in zip(quantity.edges, quantity.edges[1:], strict=False)):
+        raise ValueError(f"{name} has edges {quantity.edges}; give increasing ones")
+    described = dataclasses.asdict(quantity)
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in described.items()}
+
+
+def _distinct(schema: Mapping[str, Any], grid: Grid) -> None:
+    names = [*dict.fromkeys([*grid.dims, *grid.axes]), *schema["coordinates"], *schema["exact"]]
+    names += ["samples", "sample", "status", "error"]
+    names += [f"{measure}_{s}" for measure in schema["measures"] for s in (*STATISTICS, "histogram", "bin", "samples")]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise ValueError(f"the results would hold {repeated[0]} twice; rename an axis or a quantity")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -96,3 +152,48 @@ def _devices(wanted: int | None) -> tuple[Any, ...]:
     if wanted is not None and wanted > len(found):
         raise ValueError(f"sweep.devices is {wanted}; this machine has {len(found)}: give at most that, or 'all'")
     return found[:wanted]
+
+
+def kept(plan: Plan) -> int:
+    """Bytes of the samples that the plan's cells keep, stored once."""
+    return len(plan.cells) * _a_cell(plan)
+
+
+def too_small(plan: Plan) -> str:
+    """What is wrong with the disk: a sentence, or nothing where the samples still to be stored fit."""
+    if not _a_cell(plan):
+        return ""
+    store = Store(directory=plan.directory, digest="")
+    missing = sum(not store.finished(cell).exists() for cell in plan.cells)
+    results = kept(plan) if plan.shard.total == 1 and not (missing == 0 and store.results.exists()) else 0
+    wanted, free = missing * _a_cell(plan) + results, _free(plan.directory)
+    if wanted <= free:
+        return ""
+    return (
+        f"the samples that sweep.keep_samples keeps take {in_words(wanted)} more on the disk of {str(plan.directory)!r}, which has "
+        f"{in_words(free)} free; keep fewer, or choose another folder"
+    )
+
+
+def refuse_too_small(plan: Plan) -> None:
+    """ValueError where the kept samples that are still to be stored do not fit on the disk."""
+    fault = too_small(plan)
+    if fault:
+        raise ValueError(fault)
+
+
+def in_words(size: int) -> str:
+    """Bytes as KiB, MiB or GiB."""
+    unit, name = next(((2**power, name) for power, name in ((30, "GiB"), (20, "MiB")) if size >= 2**power), (2**10, "KiB"))
+    return f"{size / unit:,.1f} {name}"
+
+
+def _a_cell(plan: Plan) -> int:
+    return plan.samples * plan.chosen.bytes_a_sample(plan.workload) if plan.chosen.kept else 0
+
+
+def _free(directory: pathlib.Path) -> int:
+    """Free bytes where `directory` is, or would be made."""
+    there = next(folder for folder in (directory.absolute(), *directory.absolute().parents) if folder.exists())
+    with atomic.reading(there):
+        return shutil.disk_usage(there).free

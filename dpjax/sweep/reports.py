@@ -10,8 +10,7 @@ import time
 import jax
 
 from dpjax.sweep.blocks import Executable, Job, Lane
-from dpjax.sweep.disk import in_words, kept, too_small
-from dpjax.sweep.planning import Plan
+from dpjax.sweep.planning import Plan, in_words, kept, too_small
 from dpjax.sweep.results import grid_of
 from dpjax.sweep.store import Store, read_manifest, runs_of
 

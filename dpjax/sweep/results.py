@@ -4,24 +4,33 @@ For a measure m: m_mean, m_std, m_sem, m_min, m_max, where edges were given m_hi
 `samples` counts what they rest on.
 Exact quantities stand under their own names. `status` is "done" or "failed", and `error` says why; the numbers of a failed cell
 are NaN.
+
+The results as a tidy table, for those who plot elsewhere.
+
+Shards into one: collect the cells of several folders of one law and assemble the results.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import importlib.util
 import json
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpjax import _atomic as atomic
-from dpjax.sweep.environment import now
-from dpjax.sweep.grid import Grid
-from dpjax.sweep.moments import Moments
-from dpjax.sweep.schema import STATISTICS
-from dpjax.sweep.store import Record, Store, read_manifest, runs_of
+from dpjax._errors import invalid, require
+from dpjax.sweep import store as lock
+from dpjax.sweep.blocks import Moments
+from dpjax.sweep.grid import Cell, Grid
+from dpjax.sweep.law import differences, now
+from dpjax.sweep.planning import STATISTICS
+from dpjax.sweep.store import Record, Store, begin, create, read_manifest, runs_of, verify
 
 if TYPE_CHECKING:
     import xarray
@@ -178,3 +187,129 @@ def _essentials(manifest: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) 
 def _plain(value: Any) -> int | float | str:
     """`value` as an attribute of a netCDF file may be: a truth value is 0 or 1, a table its JSON."""
     return value if isinstance(value, float | str) else int(value) if isinstance(value, int) else json.dumps(value)
+
+
+if TYPE_CHECKING:
+    import pandas
+    import xarray
+
+
+def to_table(dataset: xarray.Dataset) -> pandas.DataFrame:
+    """One line for each cell, quantity and element: axes, quantity, its own dimensions, value, std, sem, min, max, samples, status.
+
+    `value` is a measure's mean or an exact quantity. Histograms and kept samples are left out.
+    """
+    import pandas
+
+    frames = [_tidy_measure(dataset, name) for name in dataset.attrs["measures"].split()]
+    frames += [_frame(dataset, name, {name: "value"}) for name in dataset.attrs["exact"].split()]
+    table = pandas.concat(frames, ignore_index=True)
+    last = [column for column in ("value", "std", "sem", "min", "max", "samples", "status") if column in table]
+    return table[[column for column in table if column not in last] + last]
+
+
+def write_table(dataset: xarray.Dataset, path: str | os.PathLike[str]) -> None:
+    """`to_table` as a file, whole or not at all: CSV or Parquet, by the ending of `path`; ValueError for another ending."""
+    path = pathlib.Path(path)
+    require(path.suffix in (".csv", ".parquet"), "table", str(path), "end the name in .csv or .parquet")
+    if path.suffix == ".parquet" and importlib.util.find_spec("pyarrow") is None:
+        invalid("table", str(path), "Parquet needs pyarrow: install dpjax[parquet], or write .csv")
+    require(path.parent.is_dir(), "table", str(path), "its folder does not exist")
+    table = to_table(dataset)
+    writers: Mapping[str, Callable[[pathlib.Path], object]] = {
+        ".csv": lambda temporary: table.to_csv(temporary, index=False),
+        ".parquet": lambda temporary: table.to_parquet(temporary, index=False),
+    }
+    atomic.write(path, writers[path.suffix])
+
+
+def _tidy_measure(dataset: xarray.Dataset, name: str) -> pandas.DataFrame:
+    columns = {f"{name}_{statistic}": ("value" if statistic == "mean" else statistic) for statistic in STATISTICS}
+    return _frame(dataset, name, columns | {"samples": "samples"})
+
+
+def _frame(dataset: xarray.Dataset, name: str, columns: Mapping[str, str]) -> pandas.DataFrame:
+    part = dataset[[*columns, "status"]].rename(columns)
+    frame = part.to_dataframe().reset_index()
+    frame.insert(0, "quantity", name)
+    return frame
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Merged:
+    """A merge: the file of results, cells done, and cells that failed with the error of each."""
+
+    results: pathlib.Path
+    done: int
+    failed: int
+    errors: Mapping[str, str]
+
+
+def merge(directories: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str] | None = None) -> Merged:
+    """Gather the cells of `directories` in `out` (by default the first of them) and assemble them there.
+
+    Where a cell is in several folders the first finished one counts. ValueError, before anything is written, for folders of
+    different laws or for cells that no folder has.
+    """
+    folders = [pathlib.Path(directory) for directory in directories]
+    if not folders:
+        raise ValueError("merge needs a folder; name the folders of the shards")
+    target = pathlib.Path(out) if out is not None else folders[0]
+    manifest = _common_manifest(folders)
+    verify(target, manifest["law"])
+    grid = grid_of(manifest)
+    sources = {folder.resolve(): Store(directory=folder, digest=manifest["hash"]) for folder in [target, *folders]}
+    _complete(grid, list(sources.values()))
+    create(target)
+    with lock.held(target):
+        store = begin(target, manifest["law"], manifest["schema"], manifest["about"])
+        others = [source for source in sources.values() if source.directory.resolve() != target.resolve()]
+        for cell in grid.cells:
+            _gather(store, others, cell)
+        for source in others:
+            for path in (source.directory / "runs").glob("*.json"):
+                _copy(path, target / "runs" / path.name)
+        assembled = assemble(store)
+        errors = {cell.text: store.error_of(cell) or "" for cell in grid.cells if not store.finished(cell).exists()}
+        done = grid.size - len(errors)
+        store.log(f"merged {len(folders)} folders: {done} cells done, {len(errors)} failed")
+    return Merged(results=assembled, done=done, failed=len(errors), errors=errors)
+
+
+def _common_manifest(folders: Sequence[pathlib.Path]) -> dict[str, Any]:
+    manifests: list[dict[str, Any]] = []
+    for folder in folders:
+        manifest = read_manifest(folder)
+        if manifest is None:
+            raise ValueError(f"directory is {str(folder)!r}; it holds no sweep")
+        if manifests and manifest["hash"] != manifests[0]["hash"]:
+            differing = "; ".join(differences(manifest["law"], manifests[0]["law"])[:3])
+            raise ValueError(f"{folder} and {folders[0]} hold different sweeps and cannot be merged: {differing}")
+        manifests.append(manifest)
+    return manifests[0]
+
+
+def _complete(grid: Grid, stores: Sequence[Store]) -> None:
+    missing = [cell for cell in grid.cells if not any(s.finished(cell).exists() or s.failed(cell).exists() for s in stores)]
+    if missing:
+        raise ValueError(
+            f"{len(missing)} of {grid.size} cells are in none of the folders, such as {missing[0].text}; run their shards first"
+        )
+
+
+def _gather(store: Store, others: Sequence[Store], cell: Cell) -> None:
+    """Bring a cell into `store` unless it is there: a finished file that reads well, else the record of a failure."""
+    if store.read(store.finished(cell), cell) is not None:
+        return
+    for other in others:
+        record = other.read(other.finished(cell), cell)
+        if record is not None:
+            store.finish(cell, record)
+            return
+    for other in others:
+        if other.failed(cell).exists() and not store.failed(cell).exists():
+            _copy(other.failed(cell), store.failed(cell))
+
+
+def _copy(source: pathlib.Path, target: pathlib.Path) -> None:
+    atomic.write(target, lambda temporary: shutil.copyfile(source, temporary))

@@ -1,4 +1,15 @@
-"""Running a plan: cell by cell, block by block, into the store.
+"""Blocks on their way: sent to the devices in rounds, a few rounds under way, their moments handed over in the order they were sent.
+
+A round takes the next blocks, one for each device, of whatever cells they are: a sweep of many small cells fills all devices.
+While a round is computed the host makes the next cells ready.
+
+A cell under way: the moments of its blocks so far, the samples that it keeps in the pieces they came in, and when to store it.
+
+Joining the samples costs their size, so they are joined only to be stored. A cell is stored again when five seconds have passed,
+and twenty times as long as storing it took the last time: where kept samples make it large the pauses grow with it, so that all
+its checkpoints together take a twentieth of the time at most, and write a fixed multiple of what they store in the end.
+
+Running a plan: cell by cell, block by block, into the store.
 
 The blocks of all cells go to the devices in one line, in order, and come back in that order; a cell is stored with its last block.
 Killed at any moment and started again, a run continues from the last checkpoint and stores the same bits as if it had never
@@ -7,32 +18,133 @@ stopped.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import os
 import pathlib
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 import numpy as np
 
 from dpjax import _atomic as atomic
-from dpjax.sweep import lock, results
-from dpjax.sweep.accumulated import Accumulated
-from dpjax.sweep.blocks import Blocks, Job, Lane
-from dpjax.sweep.disk import refuse_too_small
-from dpjax.sweep.environment import environment, now
+from dpjax.sweep import results
+from dpjax.sweep import store as lock
+from dpjax.sweep.blocks import Blocks, Executable, Job, Lane, Moments, agrees, combine, on_host
 from dpjax.sweep.grid import Cell
-from dpjax.sweep.interrupt import Interrupted, Stop, deferred
-from dpjax.sweep.law import digest_of
-from dpjax.sweep.line import Line, Measured
-from dpjax.sweep.moments import agrees
-from dpjax.sweep.planning import Plan
-from dpjax.sweep.progress import Progress, watch
+from dpjax.sweep.law import digest_of, environment, now
+from dpjax.sweep.planning import Plan, refuse_too_small
+from dpjax.sweep.progress import Interrupted, Progress, Stop, deferred, watch
 from dpjax.sweep.store import Record, Store, begin, create
 from dpjax.sweep.workload import Prepared
+
+Measured = Mapping[str, Moments] | Exception
+
+
+class Line:
+    """Add blocks one after the other; `take(block, moments)` is called for each, in order, with the error where it failed."""
+
+    def __init__(self, blocks: Blocks, memory: int, take: Callable[[Lane, Measured], None]) -> None:
+        self._blocks, self._memory, self._take = blocks, memory, take
+        self._next: list[Lane] = []
+        self._under_way: collections.deque[tuple[list[Lane], Any]] = collections.deque()
+        self._executable: Executable | None = None
+        self._ahead = 1
+
+    def add(self, lane: Lane) -> None:
+        """Send a block, as soon as its round is full."""
+        executable, ahead = self._blocks.within(lane.job, self._memory)
+        if executable is not self._executable:  # other shapes: the memory is reckoned anew
+            self.drain()
+            self._executable, self._ahead = executable, ahead
+        self._next.append(lane)
+        if len(self._next) == executable.width:
+            self._send(executable)
+
+    def drain(self) -> None:
+        """Send what is left and wait for everything."""
+        if self._next and self._executable is not None:
+            self._send(self._executable)
+        while self._under_way:
+            self._receive()
+
+    def _send(self, executable: Executable) -> None:
+        while len(self._under_way) >= self._ahead:
+            self._receive()
+        lanes, self._next = self._next, []
+        try:
+            self._under_way.append((lanes, executable.run(lanes)))
+        except Exception as error:
+            self._under_way.append((lanes, error))
+
+    def _receive(self) -> None:
+        lanes, computed = self._under_way.popleft()
+        try:
+            host = computed if isinstance(computed, Exception) else jax.device_get(computed)
+        except Exception as error:
+            host = error
+        for i, lane in enumerate(lanes):
+            self._take(lane, host if isinstance(host, Exception) else _moments(i, lane.count, host))
+
+
+def _moments(i: int, count: int, host: Any) -> Measured:
+    """The moments of the i-th block of a round, or what is wrong with them."""
+    try:
+        return {name: on_host(name, count, {field: x[i] for field, x in fields.items()}) for name, fields in host.items()}
+    except ValueError as error:
+        return error
+
+
+_CHECKPOINT_S = 5.0
+_PAUSE = 20
+
+
+class Accumulated:
+    """What is there of `cell`; begins with what a checkpoint had, or with nothing."""
+
+    def __init__(self, cell: Cell, exact: Mapping[str, np.ndarray], begun: Record | None = None) -> None:
+        self.cell, self.exact = cell, exact
+        self.count = 0
+        self._total: dict[str, Moments] = {}
+        self._pieces: dict[str, list[np.ndarray]] = {}
+        self._stored, self._took = time.monotonic(), 0.0
+        if begun is not None:
+            self.add(begun.count, begun.moments)
+
+    def add(self, count: int, moments: Mapping[str, Moments]) -> None:
+        """Put the moments of the next `count` samples to those before."""
+        for name, block in moments.items():
+            if block.samples is not None:
+                self._pieces.setdefault(name, []).append(block.samples)
+                block = dataclasses.replace(block, samples=None)
+            self._total[name] = combine(self._total[name], block) if name in self._total else block
+        self.count += count
+
+    def record(self) -> Record:
+        """All of it, with the samples joined."""
+        for pieces in self._pieces.values():
+            pieces[:] = [np.concatenate(pieces)]
+        moments = {
+            name: dataclasses.replace(total, samples=self._pieces[name][0]) if name in self._pieces else total
+            for name, total in self._total.items()
+        }
+        return Record(count=self.count, moments=moments, exact=self.exact)
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to store it again."""
+        return time.monotonic() - self._stored > max(_CHECKPOINT_S, _PAUSE * self._took)
+
+    def checkpoint(self, store: Store) -> None:
+        """Store it as it is."""
+        begun = time.monotonic()
+        store.checkpoint(self.cell, self.record())
+        self._stored = time.monotonic()
+        self._took = self._stored - begun
+
 
 _RECORD_S = 5.0
 

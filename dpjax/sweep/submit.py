@@ -2,6 +2,10 @@
 
 Only shards that are not done, and that no living job has, are started. submitit pickles each job's call into DIR/jobs/submitit;
 no number passes through a pickle.
+
+The plain script: a job array for sbatch that needs nothing but the command `dpjax run --shard I/N`.
+
+A submission that is refused leaves no folder behind, if the folder was begun for it.
 """
 
 from __future__ import annotations
@@ -12,19 +16,18 @@ import importlib
 import io
 import os
 import pathlib
+import shlex
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from dpjax.sweep import lock
-from dpjax.sweep.disk import refuse_too_small
-from dpjax.sweep.interrupt import Interrupted, deferred
-from dpjax.sweep.planning import Plan
-from dpjax.sweep.shard_states import Shards, shards
+from dpjax.sweep import store as lock
+from dpjax.sweep.planning import Plan, refuse_too_small
+from dpjax.sweep.progress import Interrupted, deferred
 from dpjax.sweep.store import begin, create, read_manifest
-from dpjax.sweep.submissions import Submission, alive, record
+from dpjax.sweep.submissions import Shards, Submission, alive, record, shards, spans
 
 _POLL_S = 0.2
 _YEAR_MIN = 525_600
@@ -141,3 +144,70 @@ def available(cluster: str) -> Any:
             "cluster is 'slurm'; sbatch is not on the PATH: call this where SLURM's commands are, or use --cluster local"
         )
     return submitit
+
+
+def array_script(
+    command: Sequence[str], directory: pathlib.Path, *, indices: Sequence[int], total: int, resources: Resources, at_once: int
+) -> str:
+    """The text of a script that runs the shards `indices` out of `total`; sbatch FILE starts it, from whatever folder."""
+    options = {
+        "job-name": directory.name,
+        "array": f"{spans(indices)}%{at_once}",
+        "chdir": str(pathlib.Path.cwd()),
+        "output": f"{str(directory / 'logs').replace('%', '%%')}/shard-%a-of-{total}.log",  # SLURM reads % as the start of a name
+        "open-mode": "append",
+        "requeue": None,
+        "partition": resources.partition,
+        "account": resources.account,
+        "time": resources.time,
+        "mem": resources.memory,
+        "cpus-per-task": resources.cpus,
+        "gpus-per-node": resources.gpus,
+        **resources.more,
+    }
+    lines = [_option(name, value) for name, value in options.items() if value is not None or name == "requeue"]
+    return "\n".join(
+        [
+            "#!/bin/bash",
+            *lines,
+            "# A shard that is done ends at once, one that was stopped continues: submit this again at will, then dpjax merge.",
+            f'exec {shlex.join(command)} --shard "$SLURM_ARRAY_TASK_ID/{total}"',
+            "",
+        ]
+    )
+
+
+def _option(name: str, value: str | int | None) -> str:
+    if not str(value).isprintable():
+        raise ValueError(f"sbatch option {name} is {value!r}; a line of a script holds printable characters only")
+    return f"#SBATCH --{name}" if value is None else f"#SBATCH --{name}={shlex.quote(str(value))}"
+
+
+@contextlib.contextmanager
+def withdrawn_if_refused(directory: pathlib.Path) -> Iterator[None]:
+    """Where what is done within it raises an error, `directory` is again as it was, unless a sweep had been begun in it before.
+
+    Folders above it that were made with it go too; what another process has stored in the meantime stays.
+    """
+    absent = [folder for folder in (directory, *directory.parents) if not folder.exists()]
+    begun = read_manifest(directory) is not None
+    try:
+        yield
+    except Exception:
+        if not begun:
+            with contextlib.suppress(OSError, ValueError):  # the first error is the one to be told
+                _withdraw(directory, absent)
+        raise
+
+
+def _withdraw(directory: pathlib.Path, absent: list[pathlib.Path]) -> None:
+    with lock.held(directory):
+        if any(any((directory / inner).iterdir()) for inner in ("cells", "runs") if (directory / inner).is_dir()):
+            return
+        for path in directory.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+    for folder in absent:
+        folder.rmdir()

@@ -19,111 +19,70 @@ traced_law    laws, tails and entropies that differentiate in P, epsilon and rho
 measures      errors, entropy and agreement of private trajectories
 """
 
-from dpjax.trajectory.adjacency import Adjacency, HammingAdjacency
-from dpjax.trajectory.adjacency_loss import adjacency_epsilon
-from dpjax.trajectory.bound import Bound
-from dpjax.trajectory.calibration import exact_scale, match_substitution
-from dpjax.trajectory.concentration import (
-    Certificate,
-    ExponentialTail,
-    certificate,
-    explicit_tail,
-    geometric_tail,
-    hajek,
-    hajek_tail,
-)
-from dpjax.trajectory.drift import Drift, joint_drift
-from dpjax.trajectory.entropy_tails import EntropyConcentration, typical_probability
-from dpjax.trajectory.exact import ExactLaw, exact_law
-from dpjax.trajectory.expected_entropy import EntropyBounds, entropy_bounds
-from dpjax.trajectory.joint import JointLaw, joint_law
-from dpjax.trajectory.joint_chain import JointChain
-from dpjax.trajectory.losses import kappa, pairwise_losses, substitution_epsilon, trajectory_loss
-from dpjax.trajectory.measures import (
+from dpjax.trajectory.batch import TrajectoryState
+from dpjax.trajectory.calibration import Bound, adjacency_epsilon, exact_scale, match_substitution
+from dpjax.trajectory.exact import (
+    ExactLaw,
+    ShardedLaw,
     agreement,
     empirical_entropy,
+    exact_law,
     feasible,
     information_content,
     path_errors,
     running_maximum,
+    sharded_law,
     transition_lengths,
     visit_divergence,
     visit_frequencies,
 )
-from dpjax.trajectory.mechanism1 import TrajectoryMechanism
-from dpjax.trajectory.mechanism2 import ChenMechanism
+from dpjax.trajectory.joint import JointChain, JointLaw, StationaryJointLaw, joint_law, joint_stationary
+from dpjax.trajectory.losses import kappa, pairwise_losses, substitution_epsilon, trajectory_loss
+from dpjax.trajectory.mechanisms import Adjacency, ChenMechanism, HammingAdjacency, TrajectoryMechanism
 from dpjax.trajectory.offline import OfflineMechanism
-from dpjax.trajectory.online import TrajectoryState
-from dpjax.trajectory.printed import printed_entropy_tail, printed_tail
+from dpjax.trajectory.randomised_response import RandomisedResponse
 from dpjax.trajectory.report import ProtectionReport, protection
-from dpjax.trajectory.sharded_law import ShardedLaw, sharded_law
-from dpjax.trajectory.stationary import StationaryJointLaw, joint_stationary
-from dpjax.trajectory.sufficient_drift import drift_bound, sufficient_fraction
-from dpjax.trajectory.tails import TailReport, tail_report
-from dpjax.trajectory.traced_law import TracedLaw, traced_exceedance, traced_law
-from dpjax.trajectory.traced_stationary import TracedStationary, traced_stationary
-from dpjax.trajectory.typicality import Interval, entropy_distribution, typical_interval
+from dpjax.trajectory.traced import TracedLaw, TracedStationary, traced_exceedance, traced_law, traced_stationary
 
 __all__ = [
     "Adjacency",
     "Bound",
-    "Certificate",
     "ChenMechanism",
-    "Drift",
-    "EntropyBounds",
-    "EntropyConcentration",
     "ExactLaw",
-    "ExponentialTail",
     "HammingAdjacency",
-    "Interval",
     "JointChain",
     "JointLaw",
     "OfflineMechanism",
     "ProtectionReport",
+    "RandomisedResponse",
     "ShardedLaw",
     "StationaryJointLaw",
-    "TailReport",
     "TracedLaw",
     "TracedStationary",
     "TrajectoryMechanism",
     "TrajectoryState",
     "adjacency_epsilon",
     "agreement",
-    "certificate",
-    "drift_bound",
     "empirical_entropy",
-    "entropy_bounds",
-    "entropy_distribution",
     "exact_law",
     "exact_scale",
-    "explicit_tail",
     "feasible",
-    "geometric_tail",
-    "hajek",
-    "hajek_tail",
     "information_content",
-    "joint_drift",
     "joint_law",
     "joint_stationary",
     "kappa",
     "match_substitution",
     "pairwise_losses",
     "path_errors",
-    "printed_entropy_tail",
-    "printed_tail",
     "protection",
     "running_maximum",
     "sharded_law",
     "substitution_epsilon",
-    "sufficient_fraction",
-    "tail_report",
     "traced_exceedance",
     "traced_law",
     "traced_stationary",
     "trajectory_loss",
     "transition_lengths",
-    "typical_interval",
-    "typical_probability",
     "visit_divergence",
     "visit_frequencies",
 ]

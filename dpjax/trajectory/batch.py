@@ -1,4 +1,18 @@
-"""Many private trajectories of one sensitive trajectory.
+"""The one uniform that each transition is drawn from.
+
+Transition t of a run with key `key` reads uniform t mod 16 of the block fold_in(key, t div 16); t = 0 is the draw of s'_0. So
+the number depends on the key and on t alone: online or in a batch, whatever the horizon, the same. Blocks make one hash serve a
+transition.
+
+A uniform has 53 random bits, in [0, 1) on a grid of 2^-53: those of `jax.random.bits` in uint64 from the block's key. (A float32
+uniform has 23: a candidate of probability under 1e-7 would never be drawn.)
+
+One private state at a time: the pure functions behind `init`, `step` and `privatize` (paper B, Algorithm 1).
+
+s'_0 is drawn from a public law p_0; then s'_t is drawn from pi(. | s_t, s'_{t-1}) as each sensitive state s_t arrives. Nothing here
+checks its arguments; the mechanisms do. Run under float64 (`jax.enable_x64`).
+
+Many private trajectories of one sensitive trajectory.
 
 The law of the next private state depends on (s', s) only. So the cumulative law of every row is tabulated once for each
 distinct sensitive state, and a draw is one uniform and a bisection in a packed row: log2 of the largest degree steps, whatever
@@ -17,13 +31,83 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Int, Key, UInt32
 
 from dpjax._errors import require, require_whole
-from dpjax.trajectory.kernel import Kernel, invert_packed, slot_law
-from dpjax.trajectory.neighbours import Blocks
-from dpjax.trajectory.online import TrajectoryState, begin
-from dpjax.trajectory.uniforms import PER_BLOCK, uniforms_between
+from dpjax._random import Words, threefry2x32, words_of
+from dpjax.trajectory.kernel import Blocks, Kernel, cumulative, invert, invert_packed, row_law, row_of, slot_law
+
+PER_BLOCK = 16
+
+
+def block_of_uniforms(key: Key[Array, ""], block: Int[Array, ""]) -> Float[Array, " 16"]:
+    """Uniforms of the times 16 block .. 16 block + 15."""
+    return _unit(*_numbered(_block_words(key, block), jnp.arange(PER_BLOCK)))
+
+
+def uniform_at(key: Key[Array, ""], time: Int[Array, ""]) -> Float[Array, ""]:
+    """The uniform of one time."""
+    return _unit(*_numbered(_block_words(key, time // PER_BLOCK), time % PER_BLOCK))
+
+
+def uniforms_between(keys: Key[Array, " lanes"], first_block: Int[Array, ""], n_blocks: int) -> Float[Array, "times lanes"]:
+    """The uniforms of `n_blocks` blocks of many runs, in order of time."""
+    blocks = first_block + jnp.arange(n_blocks, dtype=first_block.dtype)
+    hashed = jax.vmap(jax.vmap(_block_words, (0, None)), (None, 0))(keys, blocks)
+    hashed = jax.lax.optimization_barrier(hashed)  # else the compiler hashes the block again for each of its 16 numbers
+    of_lanes = jax.vmap(_numbered, (0, None))
+    words = jax.vmap(jax.vmap(of_lanes, (None, 0)), (0, None))(hashed, jnp.arange(PER_BLOCK))
+    return _unit(*words).reshape(n_blocks * PER_BLOCK, len(keys))
+
+
+def _block_words(key: Key[Array, ""], block: Int[Array, ""]) -> Words:
+    """The words of the block's key."""
+    return _numbered(words_of(key), block)
+
+
+def _numbered(words: Words, number: Int[Array, "*numbers"]) -> Words:
+    """The hash of a number under a key."""
+    second = number.astype(jnp.uint32)
+    return threefry2x32(words, jnp.zeros_like(second), second)
+
+
+def _unit(high: UInt32[Array, "*lanes"], low: UInt32[Array, "*lanes"]) -> Float[Array, "*lanes"]:
+    """The leading 53 bits of the two words as a number in [0, 1); exact."""
+    return high.astype(jnp.float64) * 2.0**-32 + (low >> 11).astype(jnp.float64) * 2.0**-53
+
+
+class TrajectoryState(NamedTuple):
+    """What one online run remembers: the last private state, and how many transitions were made. It holds no sensitive state."""
+
+    private: Int[Array, ""]
+    time: Int[Array, ""]
+
+
+def begin(key: Key[Array, ""], cumulative_initial: Float[Array, " n"]) -> TrajectoryState:
+    """The state that holds s'_0, drawn from the initial law, given as its cumulative sums."""
+    time = jnp.int32(0)
+    return TrajectoryState(invert(cumulative_initial, uniform_at(key, time)), time)
+
+
+def step(key: Key[Array, ""], kernel: Kernel, state: TrajectoryState, costs: Float[Array, " n"]) -> TrajectoryState:
+    """One transition; `costs` is cost(., s_t) of the sensitive state that has just arrived."""
+    time = state.time + 1
+    row = row_of(kernel.neighbours, state.private)
+    law = row_law(kernel, costs, row)
+    return TrajectoryState(row.states[invert(cumulative(law), uniform_at(key, time))], time)
+
+
+def scan_steps(
+    key: Key[Array, ""], kernel: Kernel, state: TrajectoryState, costs: Float[Array, "targets n"], position: Int[Array, " steps"]
+) -> tuple[TrajectoryState, Int[Array, " steps"]]:
+    """Many transitions of one run: the k-th sensitive state has the costs `costs[position[k]]`."""
+
+    def body(state: TrajectoryState, at: Int[Array, ""]) -> tuple[TrajectoryState, Int[Array, ""]]:
+        state = step(key, kernel, state, costs[at])
+        return state, state.private
+
+    return jax.lax.scan(body, state, position)
+
 
 TABLE_BYTES = 2**28  # tables held at once: 256 MiB, that is 400 distinct sensitive states of a web graph of 58,000 edges
 LANES = 2**14  # lanes a call, at most

@@ -1,24 +1,102 @@
-"""What every mechanism on one chain shares, on the host: its edges, their packing, and the distances found so far.
+"""How laws move along one sensitive trajectory: the recursions behind `exact_law`, on the host in float64.
+
+K_s(i, o) = pi(o | s, i). Along w the law of s'_t is a_t = a_{t-1} K_{w_t}. With V_t = G(s'_t, w_t) and W the edge lengths:
+
+    taboo:   a~_t = (a~_{t-1} K_{w_t}) 1[V_t <= v],     P(max_t V_t > v) = sum_t mass removed at t, t = 0 included;
+    moments: m_t = E W(s'_{t-1}, s'_t);  X_t = sum_{u <= t} (W_u - m_u);  b_t(o) = E[X_t; s'_t = o],  q_t(o) = E[X_t^2; s'_t = o];
+             U_t = W - m_t;  b_t = b_{t-1} K + a_{t-1} (K o U_t);  q_t = q_{t-1} K + 2 b_{t-1} (K o U_t) + a_{t-1} (K o U_t^2).
+
+The probability of exceeding v is summed from what is removed: as 1 - (what remains) it would lose everything below 1e-13. The
+second moment is taken about the mean for the same reason. One step is a product of the sparse K^T with a few columns: it costs
+the edges times the columns, and all thresholds move at once.
+
+What every mechanism on one chain shares, on the host: its edges, their packing, and the distances found so far.
 
 G(y, s) is needed only for the sensitive states s that occur. A chain of up to FULL_TABLE states gets all of them at once (8 MiB
 at most); a larger one gets a column the first time its state occurs. `graph_of(chain)` keeps the last few chains' graphs, so
 that a grid over epsilon computes no distance twice.
+
+Checks of what a user hands in, on the host, before anything is traced: ValueError naming the argument and the mend.
 """
 
 from __future__ import annotations
 
 import functools
+import math
+import operator
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
 import scipy.sparse.csgraph
 from jaxtyping import Float, Int
 
-from dpjax._errors import invalid, require_kind
+from dpjax._errors import invalid, real_array, require, require_kind, require_number
 from dpjax.chains import MarkovChain
 from dpjax.paths import distances_to, shortest_paths
-from dpjax.trajectory.evolution import Arrivals, arrivals_of
-from dpjax.trajectory.neighbours import Edges, Neighbours, edges_of, neighbours_of
+from dpjax.trajectory.kernel import Edges, Neighbours, edges_of, neighbours_of, pack
+
+
+class Arrivals(NamedTuple):
+    """The edges in the order of the states they arrive at, as compressed rows."""
+
+    offsets: Int[np.ndarray, " n_plus_1"]
+    owners: Int[np.ndarray, " edges"]  # the state the edge leaves
+    slots: Int[np.ndarray, " edges"]  # where the packed neighbours hold the edge
+    lengths: Float[np.ndarray, " edges"]
+
+
+class Forward(NamedTuple):
+    """The private trajectory as a Markov chain of its own: the law of s'_0, and the kernels of the transitions, in order.
+
+    `kernels()` begins anew at each call; a kernel has one number for each edge, in the order of `Arrivals`.
+    """
+
+    first: Float[np.ndarray, " n"]
+    kernels: Callable[[], Iterable[Float[np.ndarray, " edges"]]]
+
+
+class Moments(NamedTuple):
+    """a_t, b_t and q_t."""
+
+    law: Float[np.ndarray, " n"]
+    first: Float[np.ndarray, " n"]
+    second: Float[np.ndarray, " n"]
+
+
+def arrivals_of(edges: Edges) -> Arrivals:
+    """The edges by the state they arrive at."""
+    order = np.argsort(edges.states, kind="stable")
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(edges.states, minlength=edges.n_states))])
+    return Arrivals(offsets, edges.owners[order], pack(edges.offsets).slot[order], edges.lengths[order])
+
+
+def arriving(arrivals: Arrivals, weights: Float[np.ndarray, " edges"]) -> scipy.sparse.csr_array:
+    """The matrix that moves a column of masses by one step: entry (o, i) is the weight of the edge from i to o."""
+    n = len(arrivals.offsets) - 1
+    return scipy.sparse.csr_array((weights, arrivals.owners, arrivals.offsets), shape=(n, n))
+
+
+def next_moments(arrivals: Arrivals, kernel: Float[np.ndarray, " edges"], moments: Moments) -> tuple[Moments, float]:
+    """The moments after one step of `kernel`, given by arriving edge, and the mean length of the step."""
+    a, b = moments.law, moments.first
+    mean = float(np.sum(a[arrivals.owners] * kernel * arrivals.lengths))
+    excess = arrivals.lengths - mean
+    law, first, second = (arriving(arrivals, kernel) @ np.stack(moments, axis=1)).T
+    b_from_a, q_from_b = (arriving(arrivals, kernel * excess) @ np.stack([a, b], axis=1)).T
+    q_from_a = arriving(arrivals, kernel * excess**2) @ a
+    return Moments(law, first + b_from_a, second + 2 * q_from_b + q_from_a), mean
+
+
+def next_kept(
+    move: scipy.sparse.csr_array, kept: Float[np.ndarray, "n thresholds"], over: np.ndarray
+) -> tuple[Float[np.ndarray, "n thresholds"], Float[np.ndarray, " thresholds"]]:
+    """The mass that has not exceeded after one more step, and the mass removed; `over` is 1[G(i, w_t) > v]."""
+    moved = move @ kept
+    removed = moved * over
+    return moved - removed, removed.sum(axis=0)  # x - x is 0 and x - 0 is x: exact
+
 
 FULL_TABLE = 1024  # states up to which all distances are found at once
 
@@ -102,3 +180,109 @@ def _require_irreducible(chain: MarkovChain, edges: Edges) -> None:
         origin, end = int(np.setdiff1d(np.arange(edges.n_states), reaching)[0]), 0
     i, j = chain.labels[origin], chain.labels[end]
     invalid("chain", "reducible", f"state {j!r} cannot be reached from state {i!r}; use chain.largest_class()")
+
+
+Trajectory = Any  # whole numbers, one-dimensional: a NumPy or JAX array, or a sequence
+Start = Any  # None, a state index, or n probabilities
+_THRESHOLDS = "give a threshold in nats, or a one-dimensional array"
+_PROBABILITIES = "give probabilities that are 0 or more and sum to 1"
+
+
+def require_epsilon(epsilon: Any) -> None:
+    """epsilon: finite, zero or more."""
+    require_number(epsilon, "epsilon", "give a finite privacy parameter in nats, 0 or more", lambda x: x >= 0)
+
+
+def require_scale(scale: float, epsilon: Any) -> None:
+    """A coin scale must be finite: an overflow would make every coin 0."""
+    require(
+        bool(math.isfinite(scale)),
+        "epsilon",
+        epsilon,
+        f"the coin scale it gives is {scale}: take a smaller epsilon or a larger radius",
+    )
+
+
+def state_index(graph: ChainGraph, s: Any, argument: str = "s") -> int:
+    """The index of a state, checked."""
+    whole = "give the index of a state, a whole number; chain.index(label) finds it"
+    require(not (isinstance(s, bool) or str(getattr(s, "dtype", "")) == "bool"), argument, s, whole)
+    try:
+        index = operator.index(s)
+    except TypeError:
+        invalid(argument, s, whole)
+    require(0 <= index < graph.n_states, argument, index, f"give the index of a state, 0 to {graph.n_states - 1}")
+    return index
+
+
+def trajectory_indices(graph: ChainGraph, trajectory: Trajectory, check: bool = True) -> Int[np.ndarray, " steps"]:
+    """The trajectory s_0..s_n as int64; with `check`, every transition must have positive probability."""
+    try:
+        states = np.asarray(trajectory)
+    except ValueError:
+        invalid("trajectory", trajectory, "give a one-dimensional trajectory of state indices; this one is ragged")
+    require(
+        states.ndim == 1 and len(states) >= 2, "trajectory", trajectory, "give a one-dimensional trajectory of two states or more"
+    )
+    require(bool(np.issubdtype(states.dtype, np.integer)), "trajectory", trajectory, "give state indices, whole numbers")
+    states = states.astype(np.int64)
+    outside = np.flatnonzero((states < 0) | (states >= graph.n_states))
+    if len(outside):
+        t = int(outside[0])
+        invalid(f"trajectory[{t}]", int(states[t]), f"give the index of a state, 0 to {graph.n_states - 1}")
+    if check:
+        _require_feasible(graph, states)
+    return states
+
+
+def _require_feasible(graph: ChainGraph, states: Int[np.ndarray, " steps"]) -> None:
+    broken = np.flatnonzero(~graph.feasible(states[:-1], states[1:]))
+    if len(broken):
+        t = int(broken[0]) + 1
+        i, j = (graph.chain.labels[int(s)] for s in states[t - 1 : t + 1])
+        invalid(
+            f"trajectory at step {t}",
+            (i, j),
+            f"the chain has no transition from {i!r} to {j!r} (probability zero); mend it, or pass check=False to take it as it is",
+        )
+
+
+def thresholds_of(v: Any) -> Float[np.ndarray, "*thresholds"]:
+    """A threshold in nats, or a one-dimensional array of them, as float64."""
+    levels = real_array(v, "v", _THRESHOLDS)
+    require(levels.ndim <= 1, "v", v, _THRESHOLDS)
+    return levels
+
+
+def at_most_one(probability: Float[np.ndarray, "*shape"] | np.float64) -> Any:
+    """A sum of probabilities of disjoint events without what round-off puts above 1 (some 1e-15)."""
+    return np.minimum(probability, 1.0)
+
+
+def initial_law(graph: ChainGraph, start: Start, argument: str = "start") -> Float[np.ndarray, " n"]:
+    """The law p_0 of s'_0: the chain's initial distribution, a Dirac at a public state, or the distribution given."""
+    if start is None:
+        return np.asarray(graph.chain.initial_distribution, np.float64)
+    if dimensions(start, argument) == 0:
+        law = np.zeros(graph.n_states)
+        law[state_index(graph, start, argument)] = 1.0
+        return law
+    given = probabilities(start, argument)
+    require(given.shape == (graph.n_states,), argument, given.shape, f"give a state index or {graph.n_states} probabilities")
+    return given
+
+
+def dimensions(start: Any, argument: str) -> int:
+    """0 for an index, 1 for a law, 2 for a joint law."""
+    try:
+        return np.ndim(start)
+    except ValueError:
+        invalid(argument, start, "give an index or probabilities; this list is ragged")
+
+
+def probabilities(start: Any, argument: str) -> Float[np.ndarray, "*shape"]:
+    """Probabilities of any shape, divided by their sum, which must be 1 within 1e-6."""
+    law = real_array(start, argument, _PROBABILITIES)
+    total = law.sum()
+    require(bool((law >= 0).all() and abs(total - 1) <= 1e-6), argument, start, _PROBABILITIES)
+    return law / total

@@ -16,12 +16,11 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from dpjax._errors import require_kind
-from dpjax.trajectory import batch, online
-from dpjax.trajectory.evolution import Forward
-from dpjax.trajectory.graph import OnChain
-from dpjax.trajectory.inputs import Start, Trajectory, initial_law, state_index, trajectory_indices
+from dpjax.trajectory import batch
+from dpjax.trajectory import batch as online
+from dpjax.trajectory.batch import TrajectoryState
+from dpjax.trajectory.graph import Forward, OnChain, Start, Trajectory, initial_law, state_index, trajectory_indices
 from dpjax.trajectory.kernel import Kernel, slot_law
-from dpjax.trajectory.online import TrajectoryState
 
 _begin = jax.jit(online.begin)
 _step = jax.jit(online.step)

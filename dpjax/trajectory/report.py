@@ -14,12 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from dpjax._errors import require_kind
-from dpjax.trajectory.adjacency import Adjacency
 from dpjax.trajectory.calibration import MARGIN
 from dpjax.trajectory.losses import affordable, substitution_epsilon
 from dpjax.trajectory.mechanism import OnlineMechanism
-from dpjax.trajectory.mechanism1 import TrajectoryMechanism
-from dpjax.trajectory.mechanism2 import ChenMechanism
+from dpjax.trajectory.mechanisms import Adjacency, ChenMechanism, TrajectoryMechanism
 from dpjax.trajectory.offline import OfflineMechanism
 
 _EXACT = "exactly computed"

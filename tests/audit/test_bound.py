@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import binom, norm
 
 from dpjax.audit import audit, lower_bound
-from dpjax.audit.events import choose
+from dpjax.audit.bound import choose
 
 
 def responses(rng, n, epsilon):

@@ -6,10 +6,12 @@ import jax
 import numpy as np
 import pytest
 
-from dpjax.baselines import compare_counts, compare_trajectory, comparison, count_verdicts, dirichlet_errors, trajectory_verdicts
-from dpjax.baselines.comparison import GAUSSIAN, LAPLACE, LAPLACE_PROJECTED, PAPER, PSEUDOCOUNT, UNIFORM, Measured
 from dpjax.chains import MarkovChain, stationary_distribution
+from dpjax.counts import dirichlet_errors
 from dpjax.simplex import DirichletMechanism
+from dpjax.sweep import compare as comparison
+from dpjax.sweep import compare_counts, compare_trajectory, count_verdicts, trajectory_verdicts
+from dpjax.sweep.compare import GAUSSIAN, LAPLACE, LAPLACE_PROJECTED, PAPER, PSEUDOCOUNT, UNIFORM, Measured
 from dpjax.trajectory import ChenMechanism, TrajectoryMechanism, exact_law, substitution_epsilon
 
 COUNTS = np.array([[50, 30, 20], [12, 60, 28], [15, 25, 40]])

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from dpjax.baselines import DiscreteGaussianMechanism, DiscreteLaplaceMechanism, calibrated_variance, gaussian_delta
-from dpjax.baselines.discrete_gaussian import gaussian_noise, tail_table
-from dpjax.baselines.discrete_laplace import laplace_noise
+from dpjax.counts import DiscreteGaussianMechanism, DiscreteLaplaceMechanism, calibrated_variance, gaussian_delta
+from dpjax.counts.discrete_gaussian import gaussian_noise, tail_table
+from dpjax.counts.discrete_laplace import laplace_noise
 
 FAILURE_RATE = 1e-6
 

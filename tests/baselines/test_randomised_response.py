@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from dpjax.baselines import RandomisedResponse
 from dpjax.chains import MarkovChain
 from dpjax.paths import shortest_paths
-from dpjax.trajectory import ChenMechanism, exact_law
+from dpjax.trajectory import ChenMechanism, RandomisedResponse, exact_law
 
 P4 = np.array([[0, 0.7, 0.3, 0], [0, 0, 0.6, 0.4], [0.5, 0, 0, 0.5], [0.2, 0.8, 0, 0]])
 TRAJECTORY = [0, 1, 3, 1, 2, 0]

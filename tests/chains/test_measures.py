@@ -140,7 +140,7 @@ def test_tau_inf_is_that_of_sorted_columns_ties_zeros_and_negative_entries_inclu
     rng = np.random.default_rng(n)
     cases = [rng.dirichlet(np.ones(n), n), np.full((n, n), 1 / n), np.eye(n), rng.dirichlet(np.full(n, 0.05), n)]
     cases.append(np.round(cases[0] * 2) / 2 - cases[3])
-    from dpjax.chains.ergodicity import _tau_inf
+    from dpjax.chains.mixing import _tau_inf
 
     for case in cases:
         with jax.enable_x64(dtype == "float64"):
@@ -152,7 +152,7 @@ def test_tau_inf_is_that_of_sorted_columns_ties_zeros_and_negative_entries_inclu
 
 @pytest.mark.parametrize("n", [4, 5])
 def test_the_gradient_of_tau_inf_against_central_differences(n):
-    from dpjax.chains.ergodicity import _tau_inf
+    from dpjax.chains.mixing import _tau_inf
 
     P = np.random.default_rng(n).dirichlet(np.ones(n), n)
     direction = np.random.default_rng(1).standard_normal((n, n))

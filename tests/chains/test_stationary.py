@@ -156,7 +156,7 @@ def test_lanes_of_few_states_do_not_depend_on_the_size_of_the_batch_or_of_a_pass
     pi = stationary_distribution(P)
     for size in (1, 2, 7, 33, 513):
         np.testing.assert_array_equal(stationary_distribution(P[:size]), pi[:size])
-    monkeypatch.setattr(sys.modules["dpjax.chains.gth"], "_LANES", 100)
+    monkeypatch.setattr(sys.modules["dpjax.chains.stationary"], "_LANES", 100)
     np.testing.assert_array_equal(stationary_distribution(P[:777]), pi[:777])  # 8 passes, the last overlapping
 
 

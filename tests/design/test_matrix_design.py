@@ -10,7 +10,7 @@ import pytest
 
 from dpjax import design
 from dpjax.chains import gth
-from dpjax.design.frontier import frontier, largest_scales, log_largest_scale
+from dpjax.design.search import frontier, largest_scales, log_largest_scale
 from dpjax.simplex import MatrixMechanism, PublicRows
 
 

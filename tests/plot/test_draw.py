@@ -7,7 +7,10 @@ import pytest
 import xarray as xr
 
 from dpjax import plot
-from dpjax.plot import maps, matrix, rows, style, vector
+from dpjax.plot import counts as vector
+from dpjax.plot import matrix, style
+from dpjax.plot import matrix as rows
+from dpjax.plot import style as maps
 
 
 def _vector():
@@ -63,7 +66,7 @@ def test_the_figures_of_a_matrix(tmp_path, axis):
 def test_every_figure_names_its_data_its_samples_and_its_units():
     words = [
         " ".join(text.get_text() for text in figure.findobj(lambda artist: hasattr(artist, "get_text")))
-        for figure in (vector.figure(_vector()), matrix.error_figure(_matrix()))
+        for figure in (vector.vector_figure(_vector()), matrix.error_figure(_matrix()))
     ]
     assert "Synthetic grades of 98." in words[0]
     assert "2,000 draws" in words[0]
@@ -125,7 +128,7 @@ def test_a_map_in_degrees_is_stretched_and_a_tile_map_is_not():
 
 
 def test_a_figure_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
-    figure = vector.figure(_vector())
+    figure = vector.vector_figure(_vector())
     monkeypatch.setattr(type(figure), "savefig", lambda self, path, **_: (pathlib.Path(path).write_text("half"), 1 / 0))
     with pytest.raises(ZeroDivisionError):
         style.save(figure, tmp_path / "x")
@@ -136,7 +139,7 @@ def test_the_users_own_settings_of_matplotlib_stay():
     import matplotlib as mpl
 
     before = dict(mpl.rcParams)
-    vector.figure(_vector())
+    vector.vector_figure(_vector())
     assert dict(mpl.rcParams) == before
 
 

@@ -7,7 +7,8 @@ import pytest
 import xarray as xr
 
 from dpjax import plot
-from dpjax.plot import trajectory, trajectory_cells, trajectory_samples
+from dpjax.plot import trajectory, trajectory_samples
+from dpjax.plot import trajectory as trajectory_cells
 
 KINDS = (("mechanism1", False), ("mechanism1", True), ("chen", False), ("prior", True))
 

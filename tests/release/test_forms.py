@@ -5,16 +5,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dpjax.counts import PseudocountMechanism
 from dpjax.release import PaperForm, Theorem7Form
+from dpjax.release.forms import dirichlet_error, laplace_error, pseudocount_error, reference_shares, uniform_error
 from dpjax.release.rationals import rounded_down, rounded_up, verified
-from dpjax.release.reference import (
-    dirichlet_error,
-    laplace_error,
-    pseudocount_error,
-    reference_shares,
-    uniform_error,
-)
-from dpjax.simplex import MatrixMechanism, PseudocountMechanism, PublicRows
+from dpjax.simplex import MatrixMechanism, PublicRows
 
 
 @pytest.mark.parametrize("x", [1e-9, 0.1, 1.0, 0.4720736894674178, 12345.678, 1e18])

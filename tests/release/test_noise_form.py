@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from dpjax.audit import lower_bound
-from dpjax.baselines import DiscreteGaussianMechanism, DiscreteLaplaceMechanism
+from dpjax.counts import DiscreteGaussianMechanism, DiscreteLaplaceMechanism
 from dpjax.release import NoiseForm, PersonBound, PersonSampler, Plan, error_bars
+from dpjax.release.error_bars import quantile
 from dpjax.release.model import floored
-from dpjax.release.noise_bars import quantile
 from dpjax.release.noise_form import concentrated_delta
 from dpjax.release.output import dataset, read_release
 from tests.release.conftest import records_of

@@ -10,13 +10,12 @@ import pytest
 from scipy.special import gammaln
 from scipy.stats import chisquare
 
+from dpjax.counts import PseudocountMechanism
 from dpjax.release import Plan, RecordError, Theorem7Form, person_cost
-from dpjax.release.person_bound import PersonBound
-from dpjax.release.person_cost import GROUP, SPREADS, STEPS
-from dpjax.release.persons import BEYOND, PersonSampler
-from dpjax.release.records import PersonColumn, Records, read_records
+from dpjax.release.records import BEYOND, PersonColumn, PersonSampler, Records, read_records
 from dpjax.release.spreads import partitions, spread_delta
-from dpjax.simplex import PseudocountMechanism
+from dpjax.release.theorem7 import GROUP, SPREADS, STEPS
+from dpjax.release.unit import PersonBound
 
 LABELS = ("a", "b", "c")
 EXAMPLES = [(1.5, 0.05, 0.2, 2), (1.5, 0.05, 0.5, 4), (1.0, 0.5, 3.0, 3)]

@@ -10,7 +10,7 @@ import pytest
 
 from dpjax.chains import MarkovChain
 from dpjax.release import ChainBudget, TrajectoryRelease
-from dpjax.release.chain_budget import chain_cost
+from dpjax.release.ledger import chain_cost
 from tests.release_trajectory.random_chains import random_chain
 
 STEPS = 4

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from dpjax.baselines import DiscreteGaussianMechanism, DiscreteLaplaceMechanism, gaussian_delta
+from dpjax.counts import DiscreteGaussianMechanism, DiscreteLaplaceMechanism, gaussian_delta
 from dpjax.release import release_counts_gaussian, release_counts_laplace
 
 COUNTS = np.arange(12).reshape(3, 4)

@@ -12,7 +12,7 @@ import pytest
 import scipy.stats
 
 from dpjax.release import coin_exp, discrete_gaussian, discrete_laplace
-from dpjax.release.exact_coins import SYSTEM
+from dpjax.release.exact import SYSTEM
 
 FAILURE_RATE = 1e-6
 DRAWS = 20_000

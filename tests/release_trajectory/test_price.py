@@ -8,8 +8,8 @@ import pytest
 
 from dpjax.chains import MarkovChain
 from dpjax.release import TrajectoryRelease, trajectory_statement
-from dpjax.release.lengths import STEPS
-from dpjax.release.trajectory_price import TARGETS, PublicRun, epsilon_for, trajectory_price
+from dpjax.release.trajectory import STEPS
+from dpjax.release.trajectory_statement import TARGETS, PublicRun, epsilon_for, trajectory_price
 from dpjax.selection import permute_and_flip
 from tests.release_trajectory.random_chains import P4, random_chain
 

@@ -11,8 +11,7 @@ import scipy.stats
 from dpjax.chains import MarkovChain
 from dpjax.paths import shortest_paths
 from dpjax.release import TrajectoryRelease, trajectory_statement
-from dpjax.release.lengths import STEPS
-from dpjax.release.trajectory_law import WholeLengthMechanism
+from dpjax.release.trajectory import STEPS, WholeLengthMechanism
 from dpjax.selection import permute_and_flip
 from dpjax.trajectory import pairwise_losses
 from tests.release_trajectory.random_chains import P4, random_chain

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpjax.cli.public_chain import read_public_chain
+from dpjax.cli.privatize_trajectory import read_public_chain
 
 FORMS = {
     "matrix of counts": "from,A,B\nA,3,1\nB,2,2\n",

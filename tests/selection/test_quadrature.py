@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from dpjax.selection import permute_and_flip
-from dpjax.selection._gauss_legendre import gauss_legendre
-from dpjax.selection._quadrature import node_count
+from dpjax.selection.permute_and_flip import gauss_legendre, node_count
 
 
 @functools.cache

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from dpjax.selection import _uniform, exponential_mechanism, permute_and_flip
-from dpjax.selection._uniform import open_uniform
+from dpjax import _random as _uniform
+from dpjax._random import open_uniform
+from dpjax.selection import exponential_mechanism, permute_and_flip
 
 FAILURE_RATE = 1e-6
 DRAWS = 400_000

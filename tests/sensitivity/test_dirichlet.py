@@ -6,18 +6,17 @@ import numpy as np
 import pytest
 import scipy.special
 
+from dpjax.counts import log_pseudocount_delta
+from dpjax.design import first_order_elasticity, stationary_elasticity
 from dpjax.simplex import (
     corner_delta,
     corner_epsilon,
     dirichlet,
     equation6,
     exact_epsilon,
-    first_order_elasticity,
     kl_of_shares,
     log_dirichlet,
-    log_pseudocount_delta,
     omega_delta_at_corner,
-    stationary_elasticity,
 )
 
 GRADES = np.log([20.6, 0.073, 98.0, 4e-4])  # k, eta, N, gamma

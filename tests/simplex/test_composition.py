@@ -8,17 +8,15 @@ from dp_accounting import ComposedDpEvent, GaussianDpEvent, SelfComposedDpEvent
 from dp_accounting.pld import privacy_loss_distribution as plds
 from scipy.special import betainc, betaln, expit
 
-from dpjax.simplex import (
-    DirichletMechanism,
-    MatrixMechanism,
+from dpjax.counts import (
     PseudocountMechanism,
-    PublicRows,
     composed_delta,
     composed_epsilon,
     privacy_loss_distribution,
     release_accountant,
     release_event,
 )
+from dpjax.simplex import DirichletMechanism, MatrixMechanism, PublicRows
 from tests.simplex import reference as ref
 
 GRID = 1e-2

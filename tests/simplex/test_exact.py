@@ -15,7 +15,7 @@ from dpjax.simplex import (
     log_beta_hockey_stick,
     log_gamma_hockey_stick,
 )
-from dpjax.simplex._blocks import in_blocks
+from dpjax.simplex._rounding import in_blocks
 from tests.simplex import reference as ref
 
 pair_log_delta = in_blocks(log_beta_hockey_stick)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import scipy.special
 
-from dpjax.simplex import gamma_bits
+from dpjax.simplex import _gamma_lanes as gamma_bits
+from dpjax.simplex._gamma_lanes import redraw_rejected
 from dpjax.simplex.gamma import log_gamma_draws
-from dpjax.simplex.gamma_redraw import redraw_rejected
 
 KEY = jax.random.key(2024)
 SHAPES = jnp.array([0.01, 0.5, 1.0, 1.5, 40.0], jnp.float32)

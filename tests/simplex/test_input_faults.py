@@ -4,17 +4,9 @@ import numpy as np
 import pytest
 
 from dpjax.chains import deviation_matrix
-from dpjax.simplex import (
-    DirichletMechanism,
-    MatrixMechanism,
-    PseudocountMechanism,
-    PublicRows,
-    ergodicity_bound,
-    expected_change_bound,
-    half_row_distance,
-    stationary_bound,
-    stationary_gap_bound,
-)
+from dpjax.counts import PseudocountMechanism
+from dpjax.simplex import DirichletMechanism, MatrixMechanism, PublicRows
+from dpjax.theory import ergodicity_bound, expected_change_bound, half_row_distance, stationary_bound, stationary_gap_bound
 from tests.simplex import reference as ref
 from tests.simplex.test_bounds import deviation, stationary
 from tests.unchecked import as_a_user_has_it  # noqa: F401

@@ -3,7 +3,7 @@ import pytest
 from scipy.special import betaln
 
 from dpjax.simplex import DirichletMechanism, calibrate_theorem1, equation6, omega_delta, strongest_epsilon, theorem1_epsilon
-from dpjax.simplex._blocks import in_blocks
+from dpjax.simplex._rounding import in_blocks
 from tests.simplex import reference as ref
 
 

@@ -9,13 +9,14 @@ import pytest
 import sweep_normals
 
 from dpjax import sweep
-from dpjax.sweep import allocator, blocks
+from dpjax.sweep import blocks
+from dpjax.sweep import blocks as allocator
 
 GLIBC = platform.libc_ver()[0] == "glibc" and sys.platform == "linux"
 
 KEPT = """
 import ctypes, os, pathlib
-from dpjax.sweep.allocator import give_back_freed_memory
+from dpjax.sweep.blocks import give_back_freed_memory
 
 libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]

@@ -13,7 +13,7 @@ import pytest
 import sweep_normals
 
 from dpjax import sweep
-from dpjax.sweep import accumulated
+from dpjax.sweep import runner as accumulated
 from dpjax.sweep.blocks import Blocks, Job
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]

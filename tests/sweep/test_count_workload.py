@@ -7,12 +7,17 @@ import numpy as np
 import pytest
 
 from dpjax import datasets, plot, sweep
-from dpjax.baselines import DiscreteGaussianMechanism, DiscreteLaplaceMechanism, calibrated_variance
 from dpjax.chains import MarkovChain
+from dpjax.counts import (
+    DiscreteGaussianMechanism,
+    DiscreteLaplaceMechanism,
+    PseudocountMechanism,
+    calibrated_variance,
+    least_pseudocount,
+)
 from dpjax.datasets import Dataset, ReadReport
-from dpjax.simplex import PseudocountMechanism, least_pseudocount
 from dpjax.sweep.blocks import Blocks, Job
-from dpjax.sweep.workloads.count_kinds import TAIL, Target, draw, pseudocount_mechanism
+from dpjax.sweep.workloads.count import TAIL, Target, draw, pseudocount_mechanism
 
 COUNTS = np.array([[40, 30, 30, 0], [20, 60, 20, 0], [0, 30, 40, 30], [100, 0, 0, 0]])
 NAMES = ["pseudocount", "discrete-laplace", "discrete-gaussian"]

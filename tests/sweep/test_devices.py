@@ -8,7 +8,7 @@ from host_devices import printed_on
 
 from dpjax import sweep
 from dpjax.sweep.blocks import Blocks, Executable, Job, Lane
-from dpjax.sweep.line import Line
+from dpjax.sweep.runner import Line
 
 
 def _on(devices, out, *overrides):
@@ -64,7 +64,7 @@ class _Recorder(Blocks):
 
 def test_rounds_are_filled_across_cells_and_come_back_in_order(monkeypatch):
     taken = []
-    monkeypatch.setattr("dpjax.sweep.line._moments", lambda i, count, host: host["x"]["mean"][i])
+    monkeypatch.setattr("dpjax.sweep.runner._moments", lambda i, count, host: host["x"]["mean"][i])
     recorder = _Recorder()
     line = Line(recorder, 0, lambda lane, measured: taken.append((lane.job, lane.first, measured)))
     jobs = [Job(jax.random.key(i), {}) for i in range(4)]

@@ -17,10 +17,12 @@ import sweep_normals
 
 from dpjax import sweep
 from dpjax.cli import main
-from dpjax.sweep import accumulated, lock, store
+from dpjax.sweep import runner as accumulated
+from dpjax.sweep import store
+from dpjax.sweep import store as lock
+from dpjax.sweep.blocks import Moments
 from dpjax.sweep.grid import Grid
-from dpjax.sweep.moments import Moments
-from dpjax.sweep.shard_states import spans
+from dpjax.sweep.submissions import spans
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

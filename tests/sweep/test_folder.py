@@ -15,7 +15,8 @@ import sweep_normals
 
 from dpjax import _atomic as atomic
 from dpjax import sweep
-from dpjax.sweep import lock, store
+from dpjax.sweep import store
+from dpjax.sweep import store as lock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 

@@ -4,8 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from dpjax.sweep.grid import Grid, Shard, canonical
-from dpjax.sweep.ranges import axis_values
+from dpjax.sweep.grid import Grid, Shard, axis_values, canonical
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dpjax.sweep.moments import Moments, combine, on_host, reduce_block
+from dpjax.sweep.blocks import Moments, combine, on_host, reduce_block
 
 EDGES = (-1.0, 0.0, 0.25, 2.0)
 

@@ -11,8 +11,7 @@ from dpjax import sweep
 from dpjax.chains import MarkovChain
 from dpjax.datasets import Dataset, ReadReport
 from dpjax.sweep.blocks import Blocks, Job
-from dpjax.sweep.workloads.trajectory_kinds import KINDS, Tabulated, distances_of, make
-from dpjax.sweep.workloads.trajectory_truth import chain_entropy
+from dpjax.sweep.workloads.trajectory_kinds import KINDS, Tabulated, chain_entropy, distances_of, make
 from dpjax.trajectory import (
     ChenMechanism,
     OfflineMechanism,

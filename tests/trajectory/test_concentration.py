@@ -4,21 +4,10 @@ import numpy as np
 import pytest
 
 from dpjax.chains import MarkovChain
-from dpjax.trajectory import (
-    TrajectoryMechanism,
-    certificate,
-    explicit_tail,
-    geometric_tail,
-    hajek,
-    hajek_tail,
-    joint_drift,
-    joint_law,
-    joint_stationary,
-    printed_tail,
-    tail_report,
-)
-from dpjax.trajectory.joint_chain import JointChain
-from dpjax.trajectory.printed import printed_constants
+from dpjax.theory import certificate, explicit_tail, geometric_tail, hajek, hajek_tail, joint_drift, printed_tail, tail_report
+from dpjax.theory.printed import printed_constants
+from dpjax.trajectory import TrajectoryMechanism, joint_law, joint_stationary
+from dpjax.trajectory.joint import JointChain
 
 
 def test_reference_values(chain3):

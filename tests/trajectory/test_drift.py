@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from dpjax.chains import MarkovChain
-from dpjax.trajectory import ChenMechanism, TrajectoryMechanism, drift_bound, joint_drift, sufficient_fraction
-from dpjax.trajectory.sufficient_drift import _race
+from dpjax.theory import drift_bound, joint_drift, sufficient_fraction
+from dpjax.theory.drift import _race
+from dpjax.trajectory import ChenMechanism, TrajectoryMechanism
 
 
 def test_reference_values(chain3):

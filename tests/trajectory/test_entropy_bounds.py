@@ -4,18 +4,17 @@ import numpy as np
 import pytest
 
 from dpjax.chains import MarkovChain, row_entropies
-from dpjax.trajectory import (
+from dpjax.theory import (
     EntropyConcentration,
-    TrajectoryMechanism,
     entropy_bounds,
     entropy_distribution,
     joint_drift,
-    joint_law,
     printed_entropy_tail,
     typical_interval,
     typical_probability,
 )
-from dpjax.trajectory.joint_mixing import joint_mixing_time, mixing_factor
+from dpjax.theory.entropy import joint_mixing_time, mixing_factor
+from dpjax.trajectory import TrajectoryMechanism, joint_law
 
 
 def entropies(law):

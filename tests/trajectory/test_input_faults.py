@@ -5,44 +5,46 @@ import numpy as np
 import pytest
 
 from dpjax.chains import MarkovChain
-from dpjax.trajectory import (
-    Adjacency,
-    ChenMechanism,
+from dpjax.theory import (
     EntropyConcentration,
     ExponentialTail,
-    HammingAdjacency,
-    OfflineMechanism,
-    TrajectoryMechanism,
-    adjacency_epsilon,
     certificate,
     drift_bound,
     entropy_distribution,
-    exact_law,
-    exact_scale,
     explicit_tail,
     geometric_tail,
     hajek,
     hajek_tail,
     joint_drift,
+    printed_entropy_tail,
+    printed_tail,
+    sufficient_fraction,
+    tail_report,
+    typical_interval,
+    typical_probability,
+)
+from dpjax.theory.entropy import mixing_factor
+from dpjax.trajectory import (
+    Adjacency,
+    ChenMechanism,
+    HammingAdjacency,
+    OfflineMechanism,
+    TrajectoryMechanism,
+    adjacency_epsilon,
+    exact_law,
+    exact_scale,
     joint_law,
     joint_stationary,
     kappa,
     match_substitution,
     pairwise_losses,
-    printed_entropy_tail,
-    printed_tail,
     protection,
     sharded_law,
     substitution_epsilon,
-    sufficient_fraction,
-    tail_report,
     trajectory_loss,
-    typical_interval,
-    typical_probability,
 )
 from dpjax.trajectory.batch import LARGEST_RESULT
-from dpjax.trajectory.inputs import at_most_one
-from dpjax.trajectory.joint_mixing import mixing_factor
+from dpjax.trajectory.graph import at_most_one
 from tests.unchecked import as_a_user_has_it  # noqa: F401
 
 KEY = jax.random.key(0)

@@ -8,10 +8,10 @@ import scipy.stats
 
 from dpjax.chains import MarkovChain
 from dpjax.trajectory import ChenMechanism, TrajectoryMechanism, exact_law, joint_law, joint_stationary
+from dpjax.trajectory import joint as joint_chain_module
 from dpjax.trajectory import joint as joint_module
-from dpjax.trajectory import joint_chain as joint_chain_module
-from dpjax.trajectory import stationary as stationary_module
-from dpjax.trajectory.joint_chain import JointChain
+from dpjax.trajectory import joint as stationary_module
+from dpjax.trajectory.joint import JointChain
 
 N = 3  # transitions enumerated
 

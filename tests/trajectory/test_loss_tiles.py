@@ -17,9 +17,9 @@ from dpjax.trajectory import (
     substitution_epsilon,
     trajectory_loss,
 )
-from dpjax.trajectory import loss_tiles as tiles_module
 from dpjax.trajectory import losses as losses_module
-from dpjax.trajectory.loss_tiles import LossTiles
+from dpjax.trajectory import losses as tiles_module
+from dpjax.trajectory.losses import LossTiles
 
 
 class KilledError(Exception):

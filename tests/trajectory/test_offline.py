@@ -10,7 +10,7 @@ import scipy.stats
 from dpjax.chains import MarkovChain
 from dpjax.trajectory import OfflineMechanism, TrajectoryMechanism, exact_law, joint_law, protection
 from dpjax.trajectory import batch as batch_module
-from dpjax.trajectory.evolution import arriving
+from dpjax.trajectory.graph import arriving
 
 KEY = jax.random.key(20260202)
 FAILURE = 1e-6  # of each statistical test, for an honest sampler

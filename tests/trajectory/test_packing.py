@@ -7,8 +7,7 @@ import pytest
 import scipy.sparse
 
 from dpjax.chains import MarkovChain
-from dpjax.trajectory.evolution import arriving
-from dpjax.trajectory.graph import graph_of
+from dpjax.trajectory.graph import arriving, graph_of
 from dpjax.trajectory.kernel import cumulative, invert, invert_packed
 
 

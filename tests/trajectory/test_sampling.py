@@ -12,7 +12,7 @@ from dpjax.chains import MarkovChain
 from dpjax.trajectory import ChenMechanism, TrajectoryMechanism, exact_law, feasible
 from dpjax.trajectory import batch as batch_module
 from dpjax.trajectory import mechanism as mechanism_module
-from dpjax.trajectory.uniforms import block_of_uniforms, uniform_at
+from dpjax.trajectory.batch import block_of_uniforms, uniform_at
 
 KEY = jax.random.key(20260101)
 WORD = [0, 0, 1, 2, 1]
@@ -65,7 +65,7 @@ def test_trajectories_follow_mechanism_2_and_not_a_scale_ten_per_cent_off(chain4
 @pytest.mark.statistical
 def test_online_steps_with_fresh_keys_follow_the_exact_law(chain3):
     """Steps under `vmap`, a fresh key each time, against the marginals: chi-square at each of 4 steps."""
-    from dpjax.trajectory import online
+    from dpjax.trajectory import batch as online
 
     m = TrajectoryMechanism(chain3, epsilon=1.0, rho=1.0)
     law, draws = exact_law(m, WORD, start=0), 50_000

@@ -1,1 +1,1 @@
-"""What a cell of a sweep computes, one file a mechanism; `dpjax.sweep.registry` knows them by name and imports them late."""
+"""What a cell of a sweep computes, one file a mechanism; `dpjax.sweep.workload` knows them by name and imports them late."""

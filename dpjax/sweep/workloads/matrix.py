@@ -26,21 +26,11 @@ from jaxtyping import Array, Float
 
 from dpjax._errors import invalid, require
 from dpjax.chains import deviation_matrix
-from dpjax.simplex import (
-    MatrixMechanism,
-    PublicRows,
-    epsilon_floor,
-    ergodicity_bound,
-    expected_kl,
-    log_dirichlet,
-    smallest_shares,
-    stationary_bound,
-    strongest_epsilon,
-)
-from dpjax.sweep.validation import Table
+from dpjax.simplex import MatrixMechanism, PublicRows, epsilon_floor, expected_kl, log_dirichlet, smallest_shares, strongest_epsilon
+from dpjax.sweep.grid import Table
 from dpjax.sweep.workload import Label, Prepared, Quantity, Scalar
-from dpjax.sweep.workloads.cell_table import cell_table
-from dpjax.sweep.workloads.matrix_measures import MEASURES, STATIONARY, KnownChain, known_chain, measured, shown, shown_key
+from dpjax.sweep.workloads._common import MEASURES, STATIONARY, KnownChain, cell_table, known_chain, measured, shown, shown_key
+from dpjax.theory import ergodicity_bound, stationary_bound
 
 AXES = {
     "k_factor": Label(long_name="every row's concentration k_i as a multiple of 3/(2 eta_i)"),

@@ -24,19 +24,14 @@ import pydantic
 
 from dpjax._errors import invalid, require
 from dpjax.chains import MarkovChain
-from dpjax.sweep.ranges import axis_values
-from dpjax.sweep.validation import Table, validated
+from dpjax.sweep.grid import Table, axis_values, validated
 from dpjax.sweep.workload import Coordinate, Label, Prepared, Quantity, Scalar
-from dpjax.sweep.workloads.cell_table import cell_table
-from dpjax.sweep.workloads.trajectory_kinds import Distances, Kind, Made, distances_of, make
+from dpjax.sweep.workloads._common import cell_table
+from dpjax.sweep.workloads.trajectory_kinds import EXACT, Distances, Kind, Made, distances_of, exact_quantities, make, steps_of
 from dpjax.sweep.workloads.trajectory_source import Source, index_of, sensitive_trajectory
-from dpjax.sweep.workloads.trajectory_steps import steps_of
-from dpjax.sweep.workloads.trajectory_truth import EXACT, exact_quantities
 from dpjax.trajectory import agreement, batch, path_errors, running_maximum, transition_lengths
-from dpjax.trajectory.graph import ChainGraph, graph_of
-from dpjax.trajectory.inputs import initial_law, trajectory_indices
-from dpjax.trajectory.kernel import Kernel
-from dpjax.trajectory.neighbours import Neighbours
+from dpjax.trajectory.graph import ChainGraph, graph_of, initial_law, trajectory_indices
+from dpjax.trajectory.kernel import Kernel, Neighbours
 
 AXES = {
     "kind": Label(long_name="mechanism"),

@@ -19,7 +19,7 @@ from jaxtyping import Int64
 
 from dpjax._errors import invalid, require
 from dpjax.chains import MarkovChain
-from dpjax.sweep.validation import Table
+from dpjax.sweep.grid import Table
 
 _KEYS = {"data": {"index"}, "labels": {"labels"}, "simulated": {"steps", "seed", "first"}}
 

@@ -1,0 +1,76 @@
+"""Threefry-2x32, the hash behind JAX's typed keys, as plain arithmetic: it fuses with what reads its words and fills the vector units.
+
+The 20-round Threefry of Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011). `jax.random` gives
+the same words, by a loop over the rounds that a CPU does not vectorise. With a key of the words k,
+
+    fold_in(key, i) has the words threefry2x32(k, 0, i),     split(key, n)[i] has the words threefry2x32(k, 0, i),
+
+and the 64-bit number i of `jax.random.bits` is those two words side by side, the first one high.
+
+Uniform numbers that are fine where it matters: near zero.
+
+`jax.random.uniform` in float32 takes 2^23 values, so that -log of it stops at 15.94 and a candidate of probability below
+e^-15.94 is never chosen: an infinite privacy loss. Here two 32-bit words a, b become
+
+    u = a 2^-32 + (b + 1/2) 2^-64,
+
+rounded to the wanted type, which keeps its full relative precision down to 2^-65: -log u reaches 45.05. Rounding may give 1; u is
+then the largest number below 1, so that 0 < u < 1 always and a coin of bias 1 (accept if u < 1) always accepts.
+
+Residual: an event of probability below 2^-65 = 2.7e-20 is never seen.
+
+One threefry hash gives both words: those of the split key of that number, `jax.random.split(key, shape)`. (`jax.random.bits` would
+fold them into one, or need 64-bit types where the caller compiles.)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key, UInt, UInt32
+
+from dpjax._errors import require
+
+Words = tuple[UInt32[Array, "..."], UInt32[Array, "..."]]
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+
+
+def threefry2x32(
+    key_words: UInt32[Array, 2] | Words, first: UInt32[Array, "*lanes"], second: UInt32[Array, "*lanes"]
+) -> tuple[UInt32[Array, "*lanes"], UInt32[Array, "*lanes"]]:
+    """The two output words of Threefry-2x32-20 for each counter (first, second)."""
+    k0, k1 = key_words[0], key_words[1]
+    schedule = (k0, k1, k0 ^ k1 ^ jnp.uint32(0x1BD11BDA))
+    x0, x1 = first + k0, second + k1
+    for group in range(5):
+        for rotation in _ROTATIONS[group % 2]:
+            x0 = x0 + x1
+            x1 = x0 ^ ((x1 << jnp.uint32(rotation)) | (x1 >> jnp.uint32(32 - rotation)))
+        x0 = x0 + schedule[(group + 1) % 3]
+        x1 = x1 + schedule[(group + 2) % 3] + jnp.uint32(group + 1)
+    return x0, x1
+
+
+def words_of(key: Key[Array, ""]) -> tuple[UInt32[Array, ""], UInt32[Array, ""]]:
+    """The two words of a threefry key; ValueError for a key of another generator."""
+    data = jax.random.key_data(key)
+    require(data.shape == (2,), "key", key, 'give a threefry key: jax.random.key(seed, impl="threefry2x32")')
+    return data[0], data[1]
+
+
+def open_uniform(key: Key[Array, ""], shape: tuple[int, ...], dtype: Any) -> Float[Array, "*shape"]:
+    """Uniform numbers in (0, 1) from 64 bits each, of `shape` and `dtype`; `key` is a threefry key."""
+    require(math.prod(shape) <= 2**32, "shape", shape, "ask for at most 2^32 numbers from one key")
+    number = jnp.arange(math.prod(shape), dtype=jnp.uint32).reshape(shape)
+    high, low = (word.astype(dtype) for word in threefry2x32(words_of(key), jnp.zeros_like(number), number))
+    u = high * np.asarray(2.0**-32, dtype) + (low + np.asarray(0.5, dtype)) * np.asarray(2.0**-64, dtype)
+    return jnp.minimum(u, np.asarray(1 - np.finfo(dtype).epsneg, dtype))
+
+
+def random_words(key: Key[Array, ""], shape: tuple[int, ...]) -> UInt[Array, "*shape"]:
+    """Random 32-bit words, to order candidates at random."""
+    return jax.random.bits(key, shape, jnp.uint32)

@@ -1,0 +1,176 @@
+"""Repeated releases of the same records: privacy-loss distributions from the exact curve, composed by dp-accounting.
+
+Each release of a mechanism of this room has the exact curve delta(epsilon) for all its adjacent pairs and both directions. A pair
+of laws (P, Q) is fixed, as far as privacy is concerned, by its curve H(e) = sup_S P(S) - e^e Q(S), e real, and exchanging P and Q
+turns H(e) into 1 - e^e + e^e H(-e); so the curve for both directions is
+
+    H(e) = delta(e),     H(-e) = 1 - e^{-e} + e^{-e} delta(e),     e >= 0.
+
+Its values at the points of a grid are made into a discrete privacy-loss distribution whose own curve meets H at the points and is
+the chord in e^epsilon between them ("connect the dots", Doroshenko et al. 2022): nowhere below H, since H is convex in e^epsilon,
+and above it by the second order of the grid only. What lies beyond the last point is taken as an infinite loss. Laws that dominate
+each release compose to laws that dominate all of them, also where a release is chosen after seeing the earlier ones.
+
+For three categories or more, and for pseudo-counts with replacement, one pair attains the curve at every epsilon at once, so that
+the composed curve is the exact one up to the grid. For two categories, add-remove and matrices the curve is the largest of
+several, and the composed one an upper bound.
+
+dp-accounting is an extra, `pip install 'dpjax[accounting]'`, and is imported only when one of these functions is called.
+
+Releases as dp-accounting's events, and its accountant taught to read them. Imported only where that library is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import attr
+import numpy as np
+from dp_accounting import DpEvent, NeighboringRelation, SelfComposedDpEvent
+from dp_accounting.pld import PLDAccountant
+
+from dpjax._errors import require
+from dpjax.counts.pseudocount import Adjacency, PseudocountMechanism
+from dpjax.simplex._rounding import Claim, Number, Numbers, Real, check_delta, check_epsilon, plain
+from dpjax.simplex.matrix import MatrixMechanism
+from dpjax.simplex.mechanism import DirichletMechanism
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent, PrivacyAccountant
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+Mechanism = DirichletMechanism | PseudocountMechanism | MatrixMechanism
+Releases = Sequence[tuple[Mechanism, int]]  # (mechanism, how many releases)
+
+GRID = 1e-3  # nats
+TAIL = 1e-15  # probability of a loss beyond the grid, taken as infinite
+RAISED = 1e-9  # relative, over the rounding of differences of the curve between grid points
+CONVOLVED = 1e-12  # absolute, over the rounding of dp-accounting's Fourier transforms; added to every composed delta
+_POINTS = 2_000_000
+
+
+def privacy_loss_distribution(mechanism: Mechanism, *, grid: Number = GRID, tail: Number = TAIL) -> PrivacyLossDistribution:
+    """dp-accounting's privacy-loss distribution of one release, pessimistic; compose it with others of the same grid.
+
+    grid: distance of the points in nats. tail: the probability that is moved to an infinite loss. ValueError where the grid would
+    have more than two million points. ImportError without the extra `accounting`.
+    """
+    plds = _dp_accounting()
+    require(bool(0 < grid <= 1), "grid", grid, "give a distance of grid points in nats, above 0 and at most 1")
+    last = int(np.ceil(float(mechanism.exact_epsilon(tail)) / grid))
+    require(2 * last + 1 <= _POINTS, "grid", grid, f"losses reach {last * grid:.3g} nats: take a coarser grid or a larger tail")
+    steps, curve = _curve(mechanism, last, float(grid))
+    return plds.PrivacyLossDistribution(plds.pld_pmf.create_pmf_pessimistic_connect_dots(float(grid), steps, curve))
+
+
+def composed_delta(releases: Releases, epsilon: Real, *, grid: Number = GRID, tail: Number = TAIL) -> Claim:
+    """An upper bound on delta at epsilon (scalar or array) of all releases together, within the grid of the exact value.
+
+    releases: pairs (mechanism, count); all under one adjacency. NumPy float64, at least 1e-12.
+    """
+    values = np.asarray(check_epsilon(epsilon))
+    found = _composed(releases, grid, tail).get_delta_for_epsilon(values.ravel())
+    return plain(np.minimum(np.asarray(found) + CONVOLVED, 1.0).reshape(values.shape))
+
+
+def composed_epsilon(releases: Releases, delta: Number, *, grid: Number = GRID, tail: Number = TAIL) -> np.float64:
+    """The smallest epsilon found whose composed delta is at most delta (from 1e-11 on); +inf where none is."""
+    require(bool(check_delta(delta) >= 10 * CONVOLVED), "delta", delta, "composed losses are right to 1e-12: take 1e-11 or more")
+    return np.float64(_composed(releases, grid, tail).get_epsilon_for_delta(float(delta) - CONVOLVED) * (1 + RAISED))
+
+
+def release_event(mechanism: Mechanism, count: int = 1) -> DpEvent:
+    """dp-accounting's event of `count` releases of a mechanism; it composes with that library's own events.
+
+    `release_accountant` understands it.
+    """
+    _dp_accounting()
+
+    return release(mechanism, count)
+
+
+def release_accountant(adjacency: str = "replace", *, grid: Number = GRID) -> PrivacyAccountant:
+    """dp-accounting's accountant by privacy-loss distributions, which understands `release_event` besides its own events.
+
+    adjacency: "replace" for Dirichlet and matrix mechanisms, and what a pseudo-count mechanism says of itself.
+    """
+    _dp_accounting()
+
+    require(adjacency in RELATIONS, "adjacency", adjacency, 'it must be "replace" or "add-remove"')
+    return ReleaseAccountant(adjacency, float(grid))
+
+
+def adjacency_of(mechanism: Mechanism) -> Adjacency:
+    """Which databases the mechanism's curve calls adjacent."""
+    return mechanism.adjacency if isinstance(mechanism, PseudocountMechanism) else "replace"
+
+
+def _curve(mechanism: Mechanism, last: int, grid: float) -> tuple[Numbers, Numbers]:
+    """Whole numbers i from -last to last, and H(i grid) for both directions, rounded up."""
+    steps = np.arange(last + 1)
+    forward = np.minimum(np.asarray(mechanism.exact_delta(steps * grid)) * (1 + RAISED), 1.0)
+    backward = np.minimum(-np.expm1(-steps * grid) + np.exp(-steps * grid) * forward, 1.0)
+    return np.arange(-last, last + 1), np.concatenate([backward[:0:-1], forward])
+
+
+def _composed(releases: Releases, grid: Number, tail: Number) -> Any:
+    require(len(releases) > 0, "releases", releases, "give one release or more")
+    relations = {adjacency_of(mechanism) for mechanism, _ in releases}
+    require(len(relations) == 1, "releases", sorted(relations), "compose releases under one adjacency")
+    total: Any = None
+    for mechanism, count in releases:
+        require(count >= 1, "count", count, "give the number of releases, 1 or more")
+        one = privacy_loss_distribution(mechanism, grid=grid, tail=tail)
+        many = one if count == 1 else one.self_compose(count)
+        total = many if total is None else total.compose(many)
+    return total
+
+
+def _dp_accounting() -> Any:
+    """dp-accounting's module of privacy-loss distributions."""
+    try:
+        from dp_accounting.pld import privacy_loss_distribution as plds
+    except ImportError as missing:
+        raise ImportError("composition needs dp-accounting: pip install 'dpjax[accounting]'") from missing
+    return plds
+
+
+RELATIONS = {"replace": NeighboringRelation.REPLACE_ONE, "add-remove": NeighboringRelation.ADD_OR_REMOVE_ONE}
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class ReleaseDpEvent(DpEvent):
+    """One release of a mechanism of dpjax.simplex, which holds all that its privacy depends on."""
+
+    mechanism: Any
+
+
+def release(mechanism: Mechanism, count: int) -> Any:
+    """The event of `count` releases."""
+    require(count >= 1, "count", count, "give the number of releases, 1 or more")
+    one = ReleaseDpEvent(mechanism)
+    return one if count == 1 else SelfComposedDpEvent(one, count)
+
+
+class ReleaseAccountant(PLDAccountant):
+    """The accountant by privacy-loss distributions, which composes `ReleaseDpEvent` besides the library's own events."""
+
+    _pld: Any
+
+    def __init__(self, adjacency: str, grid: float) -> None:
+        super().__init__(RELATIONS[adjacency], grid)
+        self._adjacency = adjacency
+        self._grid = grid
+
+    def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
+        if not isinstance(event, ReleaseDpEvent):
+            return super()._maybe_compose(event, count, do_compose)
+        wanted = adjacency_of(event.mechanism)
+        if wanted != self._adjacency:
+            message = f"this release is private under {wanted!r}, and the accountant counts {self._adjacency!r}"
+            return self.CompositionErrorDetails(invalid_event=event, error_message=message)
+        if do_compose:
+            one = privacy_loss_distribution(event.mechanism, grid=self._grid)
+            self._pld = self._pld.compose(one if count == 1 else one.self_compose(count))
+        return None

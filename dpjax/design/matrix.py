@@ -1,0 +1,224 @@
+"""What a design promises, checked afresh by the exact accountant each time it is asked: no design is believed for having been optimised.
+
+Two adjacencies. "row": a record of one row changes its category; row totals N_i, the support, and a least count of each row's supported
+cells are public. With alpha_i added to every supported cell the smoothed row has N_i + n_i alpha_i records and least cell m_i + alpha_i, and
+Theorem 6 applies to it as it stands (`MatrixMechanism`). "any": any record is replaced by any other, in the same row or in another, every
+database; one scale and one pseudo-count for all rows (Theorem 7, `PseudocountMechanism`).
+
+The first paper's rule for the concentrations, at an exact joint (epsilon, delta), to be compared with a design.
+
+k_i = c k_min,i, k_min,i = 3/(2 eta_i), one factor c for all rows. Then k_i eta_i = 3c/2 in every row, h_i = 3c/(2 N_i eta_i), and the row with
+the smallest cell N_i eta_i costs most: every other row is more private than it needs to be, and noisier.
+
+What a designed private matrix is: its public parameters, how it releases counts, and its certificate.
+
+Row i of counts is released as a draw of Dirichlet(s_i (counts_i + alpha_i)) on its public support: unbiased for the smoothed shares
+Q_i = (counts_i + alpha_i)/(N_i + n_i alpha_i), with concentration k_i = s_i (N_i + n_i alpha_i). A larger alpha_i allows a larger s_i and pulls
+the row towards the uniform law: the trade between variance and bias that `design_matrix` settles.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from dpjax._errors import invalid, require
+from dpjax.counts import PseudocountMechanism
+from dpjax.design.optimise import require_loss_of_trace
+from dpjax.design.stationary import StationaryLaw, stationary_moments
+from dpjax.simplex import MatrixMechanism, PublicRows
+from dpjax.simplex._domain import check_counts
+
+Adjacency = Literal["row", "any"]
+PUBLIC_MODEL = (
+    "the parameters were chosen on the model passed as public_model, declared public: had it been computed from the sensitive records,"
+    " the choice itself would depend on them and this guarantee would not hold"
+)
+_COVERED = {
+    "row": "covered: one record of a row changes its category, among databases with these row totals, this support and these least counts",
+    "any": "covered: any record is replaced by any other, in any row, in every database; records outside the support are dropped",
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Certificate:
+    """A checked claim: delta at epsilon by exact accounting, rounded up, is at most the target; and what was assumed."""
+
+    epsilon: float
+    delta: float  # the target
+    exact_delta: float  # what the mechanism has, at most delta
+    adjacency: Adjacency
+    statements: tuple[str, ...]
+
+    def __str__(self) -> str:
+        claim = f"({self.epsilon:g}, {self.delta:g})-private: exact delta {self.exact_delta:.6g} at epsilon {self.epsilon:g}"
+        return "; ".join((claim, *self.statements))
+
+
+def certify(
+    mechanism: MatrixMechanism | PseudocountMechanism, epsilon: float, delta: float, statements: tuple[str, ...] = ()
+) -> Certificate:
+    """The certificate of a mechanism at (epsilon, delta); ValueError, with what it has instead, if it does not meet them."""
+    adjacency: Adjacency = "row" if isinstance(mechanism, MatrixMechanism) else "any"
+    found = float(np.asarray(mechanism.exact_delta(epsilon)))
+    if not found <= delta:
+        mend = f"the mechanism has delta {found:.6g} at epsilon {float(epsilon):g} by exact accounting: it does not meet the target"
+        invalid("(epsilon, delta)", (float(epsilon), float(delta)), mend)
+    return Certificate(
+        epsilon=float(epsilon),
+        delta=float(delta),
+        exact_delta=found,
+        adjacency=adjacency,
+        statements=(_COVERED[adjacency], *statements),
+    )
+
+
+def paper_rule(*, rows: PublicRows, epsilon: float | int, delta: float) -> tuple[MatrixMechanism, float]:
+    """(the mechanism k_i = c k_min,i with the largest c that meets the joint target by exact accounting, c).
+
+    c is 0 where no row can meet it. Rows that no k can bring to the target are withheld, as in `MatrixMechanism.calibrate` with
+    unreachable="withhold".
+    """
+    best = MatrixMechanism.calibrate(rows=rows, epsilon=epsilon, delta=delta, unreachable="withhold")
+    drawn = ~(rows.constant | np.asarray(best.withheld))
+    factors = (np.asarray(best.k) / np.where(drawn, rows.k_min, 1.0))[drawn]
+    factor = float(factors.min()) * (1 - 1e-14) if drawn.any() else 0.0
+    k = np.where(drawn, factor * rows.k_min, 1.0)
+    return MatrixMechanism(rows=rows, k=k, withheld=best.withheld), factor
+
+
+_ROUNDING = 1e-13
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class MatrixDesign:
+    """A design that meets (epsilon, delta): made by `design_matrix`, and checked by the exact accountant whenever one is made.
+
+    mechanism: what is certified and drawn from, a `MatrixMechanism` on the smoothed shares ("row") or a `PseudocountMechanism` on counts
+    ("any"). n_records, minimum_count, pseudocount: (rows,); support: (rows, n). loss: what the first-order law predicts on the public model.
+    trace: the losses of the search, (starts, steps); settled: whether it came to rest. ValueError where the parameters do not meet the
+    target, so that a changed design cannot be made.
+    """
+
+    adjacency: Adjacency
+    epsilon: float
+    delta: float
+    n_records: np.ndarray
+    support: np.ndarray
+    minimum_count: np.ndarray
+    pseudocount: np.ndarray
+    mechanism: MatrixMechanism | PseudocountMechanism
+    loss: float
+    trace: np.ndarray = dataclasses.field(repr=False)
+    settled: bool
+
+    def __post_init__(self) -> None:
+        for name in ("n_records", "support", "minimum_count", "pseudocount", "trace"):
+            value = np.array(getattr(self, name))
+            value.setflags(write=False)
+            object.__setattr__(self, name, value)
+        require_loss_of_trace(self.loss, self.trace)
+        self._certify_once()
+
+    @property
+    def k(self) -> Float[np.ndarray, " rows"]:
+        """The concentrations, k_i = s_i (N_i + n_i alpha_i); +inf in rows with one supported category, which are no draw."""
+        if isinstance(self.mechanism, MatrixMechanism):
+            return np.where(self._constant, np.inf, self.mechanism.k)
+        records = self.n_records + self.support.sum(axis=1) * self.pseudocount
+        return np.where(self._constant, np.inf, float(self.mechanism.scale) * records)
+
+    def certify(self) -> Certificate:
+        """The guarantee, computed now from the parameters; ValueError if they do not meet it."""
+        require(bool((self.pseudocount >= 0).all()), "pseudocount", self.pseudocount, "pseudo-counts are at least 0")
+        kind = MatrixMechanism if self.adjacency == "row" else PseudocountMechanism
+        fits = isinstance(self.mechanism, kind)
+        if isinstance(self.mechanism, MatrixMechanism):
+            rows = smoothed_rows(self.n_records, self.support, self.minimum_count, self.pseudocount)
+            fits &= all(np.array_equal(getattr(rows, x), getattr(self.mechanism.rows, x)) for x in ("n_records", "support", "eta"))
+            fits &= not np.any(self.mechanism.withheld)
+        else:
+            fits &= bool((self.pseudocount[~self._constant] == float(self.mechanism.pseudocount)).all())
+            fits &= self.mechanism.adjacency == "replace"
+        require(fits, "mechanism", self.mechanism, "it is not the mechanism of these pseudo-counts and this adjacency")
+        return certify(self.mechanism, self.epsilon, self.delta, (PUBLIC_MODEL,))
+
+    def _certify_once(self) -> None:
+        """`certify()`, unless the parameters are, byte for byte, those that passed it last."""
+        m = self.mechanism
+        arrays: tuple[Any, ...] = (self.n_records, self.support, self.minimum_count, self.pseudocount)
+        if isinstance(m, MatrixMechanism):
+            arrays += (m.k, m.withheld, m.rows.n_records, m.rows.support, m.rows.eta)
+        else:
+            arrays += (m.scale, m.pseudocount)
+        now = (self.adjacency, self.epsilon, self.delta, type(m), *(np.asarray(x).tobytes() for x in arrays))
+        if self.__dict__.get("_certified") != now:
+            self.certify()
+            object.__setattr__(self, "_certified", now)
+
+    @property
+    def certificate(self) -> Certificate:
+        """`certify()`: computed each time, never stored."""
+        return self.certify()
+
+    def smooth(self, counts: Float[np.ndarray, "rows n"] | np.ndarray) -> Float[np.ndarray, "rows n"]:
+        """The shares that a release is unbiased for: counts (rows, n) plus the pseudo-counts, on the support, rows divided by their sums."""
+        values = np.asarray(counts, dtype=np.float64)
+        require(
+            values.shape == self.support.shape,
+            "counts",
+            values.shape,
+            f"their shape must be that of the support, {self.support.shape}",
+        )
+        raised = np.where(self.support, values + self.pseudocount[:, None], 0.0)
+        return raised / raised.sum(axis=1, keepdims=True)
+
+    def privatize(self, key: Array, counts: Float[np.ndarray, "rows n"] | np.ndarray) -> Float[Array, "rows n"]:
+        """One private matrix. For "row", counts must have the public totals, support and least counts: ValueError otherwise.
+
+        A design whose parameters were changed by force since they were certified is certified again, and refused if it fails.
+        """
+        self._certify_once()
+        if isinstance(self.mechanism, PseudocountMechanism):
+            drawn = self.mechanism.privatize(key, np.asarray(counts), self.support)
+            return jnp.where(jnp.asarray(self._constant)[:, None], jnp.asarray(self.support, drawn.dtype), drawn)
+        self._check(np.asarray(counts))
+        return self.mechanism.privatize(key, self.smooth(counts))
+
+    def predict(self, P: Float[np.ndarray, "n n"] | np.ndarray) -> StationaryLaw:
+        """The first-order law of the private stationary distribution if the true shares were P, (n, n), with these row totals."""
+        with jax.enable_x64(True):
+            found = stationary_moments(self.smooth(np.asarray(P, np.float64) * self.n_records[:, None]), self.k)
+            return StationaryLaw(*(np.asarray(x) for x in found))
+
+    @property
+    def _constant(self) -> np.ndarray:
+        return self.support.sum(axis=1) == 1
+
+    def _check(self, counts: np.ndarray) -> None:
+        check_counts(counts)
+        require(counts.shape == self.support.shape, "counts", counts.shape, f"their shape must be {self.support.shape}")
+        outside = np.where(self.support, 0, counts).any(axis=1)
+        require(not outside.any(), "counts", np.flatnonzero(outside).tolist(), "these rows have records outside the public support")
+        far = counts.sum(axis=1) != self.n_records
+        require(
+            not far.any(),
+            "counts",
+            np.flatnonzero(far).tolist(),
+            "these rows do not have the public totals the design was made for",
+        )
+        low = np.where(self.support, counts, np.inf).min(axis=1) < self.minimum_count
+        require(not low.any(), "counts", np.flatnonzero(low).tolist(), "these rows have a cell below the public least count")
+
+
+def smoothed_rows(n_records: np.ndarray, support: np.ndarray, minimum_count: np.ndarray, pseudocount: np.ndarray) -> PublicRows:
+    """What is public of the smoothed rows: N_i + n_i alpha_i records, floor (m_i + alpha_i) of them, lowered by the rounding of a share."""
+    n = support.sum(axis=1)
+    records = n_records + n * pseudocount
+    floor = np.where(n == 1, 0.5, (minimum_count + pseudocount) / records * (1 - _ROUNDING))
+    return PublicRows(n_records=records, support=support, eta=floor)

@@ -1,0 +1,308 @@
+"""The frontier of privacy: the largest scale s that a smallest cell of m records (pseudo-count included) allows at (epsilon, delta).
+
+A row with shapes s (count + alpha) has, by Theorem 6, the privacy curve of Beta(s m + s, s m) against its mirror, m = smallest count that is
+publicly known + alpha, h = s. So everything a row's privacy depends on is (s, m), and the largest s is one function s*(m), increasing from 0 at
+the least m that can meet the target (`least_pseudocount`). log s* is nearly a line in t = log(m - least), with slopes from 1/2 to 1:
+it is calibrated exactly at `NODES` points and interpolated by a cubic spline, within 1e-6 of the exact one in the middle of the table.
+The interpolant only guides a search: what a search ends at is calibrated afresh.
+
+Choosing smoothing and concentrations of a private matrix under a joint (epsilon, delta), on a public model.
+
+At a given pseudo-count alpha_i a row's privacy depends on its scale s_i alone, and every row may have its own largest one, since rows are
+composed in parallel: the paper's rule, one factor c for all rows, is held back by the weakest. What is left to choose is alpha. With
+m_i the public least count of row i's cells, s_i = s*(m_i + alpha_i) (`frontier`),
+
+    Q_i = (N_i P_i + alpha_i)/(N_i + n_i alpha_i),    k_i = s*(m_i + alpha_i) (N_i + n_i alpha_i),
+
+and the loss is a function of the first-order law of the private stationary distribution at (Q, k), bias included. With alpha_i = least_i +
+e^{theta_i} it is searched over theta by `minimise`, from equal pseudo-counts of several sizes and from seeded ones. The chosen alpha_i then
+get their scales from the exact accountant, not from the table.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import warnings
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from scipy import sparse
+
+from dpjax._errors import invalid, require, require_number
+from dpjax.chains import MarkovChain
+from dpjax.counts import PseudocountMechanism, least_pseudocount
+from dpjax.design.losses import Loss, Named, Weighted, evaluate, resolve
+from dpjax.design.matrix import Adjacency, MatrixDesign, smoothed_rows
+from dpjax.design.optimise import Minimum, Objective, Progress, minimise
+from dpjax.design.stationary import stationary_moments
+from dpjax.simplex import MatrixMechanism, calibrate_exact
+from dpjax.simplex._rounding import float64
+
+NODES = 160
+_NEAREST, _FARTHEST = 1e-3, 1e7  # m - least over least, at the two ends of the table
+_LEAST, _MOST = 0.15, 9e4  # of the least cell: with _SHARE and the ends above, what the accountant takes
+_SHARE = 0.1  # any floor below 1/3: calibration is asked of N = m/_SHARE records, of which only m matters
+
+
+class Frontier(NamedTuple):
+    """s*(m) at one (epsilon, delta), as a table that JAX can hold; `least` is the infimum of m that can meet the target."""
+
+    least: Float[np.ndarray, ""] | Float[Array, ""] | float
+    first: Float[np.ndarray, ""] | Float[Array, ""] | float
+    step: Float[np.ndarray, ""] | Float[Array, ""] | float
+    log_scale: Float[np.ndarray, " nodes"] | Float[Array, " nodes"]
+    slope: Float[np.ndarray, " nodes"] | Float[Array, " nodes"]  # d log s*/dt
+
+
+def frontier(epsilon: float, delta: float) -> Frontier:
+    """The table at (epsilon, delta), float64 on the host; ValueError for an epsilon or delta that is none."""
+    from scipy.interpolate import CubicSpline
+
+    least = least_pseudocount(epsilon=epsilon, delta=delta)
+    words = f"the smallest cell that can meet it is {least:.3g} records, and designs are made from {_LEAST:g} to {_MOST:g}"
+    require(least >= _LEAST, "(epsilon, delta)", (epsilon, delta), f"{words}: ask for a smaller epsilon or delta")
+    require(least <= _MOST, "(epsilon, delta)", (epsilon, delta), f"{words}: ask for a larger epsilon or delta")
+    t = np.linspace(np.log(least * _NEAREST), np.log(max(least, 1.0) * _FARTHEST), NODES)
+    m = least + np.exp(t)
+    scale = largest_scales(epsilon, delta, m)
+    require(bool((scale > 0).all()), "(epsilon, delta)", (epsilon, delta), "no scale is found near its floor; take a larger one")
+    slope = CubicSpline(t, np.log(scale))(t, 1)
+    return Frontier(least, t[0], t[1] - t[0], np.log(scale), slope)
+
+
+def largest_scales(epsilon: float, delta: float, m: Float[np.ndarray, " cells"]) -> Float[np.ndarray, " cells"]:
+    """s*(m) by the exact accountant, rounded to the safe side; 0 where no scale meets the target."""
+    records = m / _SHARE
+    return np.asarray(calibrate_exact(epsilon=epsilon, delta=delta, eta=_SHARE, n_records=records, n_categories=3)) / records
+
+
+def log_largest_scale(table: Frontier, m: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """log s*(m) from the table, m > least; pure, differentiable; beyond the table's ends it goes on as a line."""
+    t = jnp.log(m - table.least)
+    x = (t - table.first) / table.step
+    last = table.log_scale.shape[0] - 1
+    inside = jnp.clip(x, 0.0, float(last))
+    at = jnp.clip(jnp.floor(jax.lax.stop_gradient(inside)).astype(jnp.int32), 0, last - 1)
+    u = inside - at.astype(inside.dtype)
+    y0, y1 = (jnp.asarray(table.log_scale)[at + i] for i in (0, 1))
+    d0, d1 = (jnp.asarray(table.slope)[at + i] * table.step for i in (0, 1))
+    cubic = y0 + u * (d0 + u * (3 * (y1 - y0) - 2 * d0 - d1 + u * (d0 + d1 - 2 * (y1 - y0))))
+    end = jnp.where(x < 0, table.slope[0], table.slope[-1])
+    return cubic + end * table.step * (x - inside)
+
+
+Real = np.ndarray | float | int | list
+_SIZES = (-6.0, -1.0, 0.0, 1.0, 2.0)  # starts: log of the extra pseudo-count over the least cell
+
+
+class _Facts(NamedTuple):
+    """Public facts of the rows, checked."""
+
+    n_records: np.ndarray
+    support: np.ndarray
+    minimum_count: np.ndarray
+    P: np.ndarray  # the public model
+    pi: np.ndarray
+
+    @property
+    def constant(self) -> np.ndarray:
+        """Rows with one supported category: no draw."""
+        return self.support.sum(axis=1) == 1
+
+
+def design_matrix(
+    *,
+    epsilon: float | int,
+    delta: float,
+    n_records: Real,
+    support: np.ndarray,
+    public_model: Any,
+    minimum_count: Real = 0,
+    adjacency: Adjacency = "row",
+    loss: Named | Loss = "tv",
+    weights: np.ndarray | list[float] | None = None,
+    steps: int = 200,
+    least_shape: float = 1.0,
+    random_starts: int = 1,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> MatrixDesign:
+    """The pseudo-counts and scales that minimise the expected stationary error on `public_model` among those that meet (epsilon, delta).
+
+    public_model: (n, n), irreducible on the support: a transition matrix THAT IS PUBLIC (last year's published figures, a survey, a guess).
+    A DESIGN CHOSEN ON THE SENSITIVE COUNTS LEAKS THEM: its parameters depend on them, and the certificate does not cover that; a UserWarning
+    is given where n_records times the model is whole in every cell, as shares of those counts are. n_records: row
+    totals, public ("row"), or a public guess of them that guides the search alone ("any"). support: (n, n) booleans, public. minimum_count:
+    a public lower bound on every supported cell of each row, 0 or more ("row" only). loss, weights: see `losses`; or a function (law, pi)
+    -> scalar in jax.numpy. least_shape: rows are searched among those whose smallest Dirichlet parameter, s_i (m_i + alpha_i), is at least
+    this; below 1 the first-order law promises more than it keeps, and a search would find just that; 0 lifts it. progress: called with
+    lines of text. Deterministic given `seed`.
+    """
+    for name, value in (("epsilon", epsilon), ("delta", delta)):
+        require_number(value, name, "give a finite number")
+    facts = _checked(n_records, support, minimum_count, public_model)
+    require(adjacency in ("row", "any"), "adjacency", adjacency, 'it must be "row" or "any"')
+    if adjacency == "any":
+        require(not facts.minimum_count.any(), "minimum_count", minimum_count, 'adjacency "any" covers every database: give 0')
+    else:
+        _require_neighbours(facts)
+    table = frontier(float(epsilon), float(delta))
+    lowest = _least_trusted_cell(table, float(least_shape))
+    least = np.where(facts.constant, 0.0, np.maximum(lowest - facts.minimum_count, 0.0))
+    chosen, weighing = resolve(loss, weights, len(facts.pi))
+    cell = np.where(facts.constant, 2.0 * table.least, facts.minimum_count + least)
+    support = facts.support.astype(np.float64)
+    search = _Search(table, facts.constant, support, facts.n_records, least, cell, facts.P, facts.pi, weighing)
+    starts = _starts(facts, table, adjacency == "any", random_starts, seed)
+    found = minimise(_objective(chosen), search, starts, steps=steps, progress=progress)
+    alpha = _pseudocounts(found, facts, least)
+    design = MatrixDesign(
+        adjacency=adjacency,
+        epsilon=float(epsilon),
+        delta=float(delta),
+        n_records=facts.n_records,
+        support=facts.support,
+        minimum_count=facts.minimum_count,
+        pseudocount=alpha,
+        mechanism=_mechanism(facts, alpha, float(epsilon), float(delta), adjacency),
+        loss=found.loss,
+        trace=found.trace,
+        settled=found.settled,
+    )
+    return dataclasses.replace(design, loss=evaluate(chosen, design.predict(facts.P), facts.pi, weighing))
+
+
+class _Search(NamedTuple):
+    """What the objective reads, all of it traced; `cell` is the least cell without what theta adds."""
+
+    table: Frontier
+    constant: Any
+    support: Any
+    n_records: Any
+    least: Any
+    cell: Any
+    P: Any
+    pi: Any
+    weights: Any
+
+
+@functools.lru_cache(maxsize=16)
+def _objective(loss: Weighted) -> Objective:
+    """(theta, what it depends on) -> loss; theta has one entry, for all rows, or one for each."""
+
+    def objective(theta: Float[Array, " parameters"], x: _Search) -> Float[Array, ""]:
+        more = jnp.where(x.constant, 0.0, jnp.broadcast_to(jnp.exp(theta), x.n_records.shape))
+        alpha = x.least + more
+        records = x.n_records + x.support.sum(axis=1) * alpha
+        Q = (x.n_records[:, None] * x.P + alpha[:, None] * x.support) / records[:, None]
+        k = jnp.where(x.constant, jnp.inf, jnp.exp(log_largest_scale(x.table, x.cell + more)) * records)
+        return loss(stationary_moments(Q, k), x.pi, x.weights)
+
+    return objective
+
+
+def _least_trusted_cell(table: Frontier, least_shape: float) -> float:
+    """The smallest cell m of the table at which s*(m) m >= least_shape."""
+    require(least_shape >= 0, "least_shape", least_shape, "give a Dirichlet parameter, 0 or more")
+    m = table.least + np.exp(table.first + table.step * np.arange(len(table.log_scale)))
+    shapes = np.exp(np.asarray(table.log_scale)) * m
+    require(
+        bool(shapes[-1] >= least_shape), "least_shape", least_shape, "no pseudo-count reaches it at this target; take a smaller one"
+    )
+    return float(m[int(np.argmax(shapes >= least_shape))])
+
+
+def _starts(facts: _Facts, table: Frontier, shared: bool, random_starts: int, seed: int) -> list[np.ndarray]:
+    rng, centre = np.random.default_rng(seed), np.log(table.least)
+    width = 1 if shared else len(facts.pi)
+    return [np.full(width, centre + size) for size in _SIZES] + [centre + rng.standard_normal(width) for _ in range(random_starts)]
+
+
+def _pseudocounts(found: Minimum, facts: _Facts, least: np.ndarray) -> np.ndarray:
+    return np.where(facts.constant, 0.0, least + np.exp(np.broadcast_to(found.point, least.shape)))
+
+
+def _mechanism(
+    facts: _Facts, alpha: np.ndarray, epsilon: float, delta: float, adjacency: Adjacency
+) -> MatrixMechanism | PseudocountMechanism:
+    """Every row at its largest concentration (or all rows at their largest scale) at these pseudo-counts, by the exact accountant."""
+    if adjacency == "any":
+        return PseudocountMechanism.calibrate(epsilon=epsilon, delta=delta, pseudocount=float(alpha[~facts.constant][0]))
+    rows = smoothed_rows(facts.n_records, facts.support, facts.minimum_count, alpha)
+    return MatrixMechanism.calibrate(rows=rows, epsilon=epsilon, delta=delta)
+
+
+def _checked(n_records: Real, support: np.ndarray, minimum_count: Real, public_model: Any) -> _Facts:
+    mask = np.asarray(support)
+    require(mask.dtype == bool, "support", support, f"give booleans, not {mask.dtype}: for a table of counts, counts > 0")
+    require(mask.ndim == 2 and mask.shape[0] == mask.shape[1], "support.shape", mask.shape, "give a square matrix, one row a state")
+    require(bool(mask.any(axis=1).all()), "support", support, "every row needs a category")
+    n = mask.sum(axis=1)
+    require(bool((n > 1).any()), "support", support, "every row has one category: there is nothing to privatise")
+    totals, least = _per_row(n_records, "n_records", len(n)), _per_row(minimum_count, "minimum_count", len(n))
+    require(bool((np.isfinite(totals) & (totals >= 1)).all()), "n_records", n_records, "every row needs one record or more")
+    require(bool((np.isfinite(least) & (least >= 0)).all()), "minimum_count", minimum_count, "counts are at least 0")
+    chain = MarkovChain.from_matrix(_public_model(public_model, mask))
+    P = np.asarray(chain.matrix)
+    outside = np.flatnonzero(np.where(mask, 0.0, P).any(axis=1)).tolist()
+    require(
+        not outside, "public_model", outside, "these rows have transitions outside the support: leave them out, or declare them"
+    )
+    chain.require_irreducible()
+    _warn_of_counts(P, totals, mask)
+    return _Facts(totals, mask, np.where(n == 1, 0.0, least), P, np.asarray(chain.stationary_distribution()))
+
+
+def _per_row(value: Real, name: str, rows: int) -> np.ndarray:
+    numbers = float64(value, name)
+    fits = numbers.shape in ((), (rows,))
+    require(fits, name, value, f"give one number, or one for each of the {rows} rows")
+    return np.broadcast_to(numbers, (rows,))
+
+
+def _public_model(public_model: Any, support: np.ndarray) -> np.ndarray:
+    """The model as an array of probabilities; a table of counts is refused, since it is most likely the sensitive one."""
+    dense = not (isinstance(public_model, MarkovChain) or sparse.issparse(public_model))
+    mend = "give the transition matrix itself, dense: chain.matrix of a chain, .toarray() of a sparse matrix"
+    require(dense, "public_model", public_model, mend)
+    P = float64(public_model, "public_model")
+    require(P.shape == support.shape, "public_model.shape", P.shape, f"it must be that of the support, {support.shape}")
+    counts = bool((np.isfinite(P) & (P >= 0)).all() and P.max() > 1 + 1e-5)
+    mend = (
+        "its rows do not sum to 1. Is this the sensitive table? A design may be chosen only on a transition matrix that is public,"
+        " such as the shares of an earlier, published table"
+    )
+    require(not counts, "public_model", public_model, mend)
+    good = bool((np.isfinite(P) & (P >= 0)).all() and (np.abs(P.sum(axis=1) - 1) <= 1e-5).all())
+    require(good, "public_model", public_model, "give a public transition matrix: entries at least 0, rows that sum to 1")
+    return P / P.sum(axis=1, keepdims=True)
+
+
+def _warn_of_counts(P: np.ndarray, n_records: np.ndarray, support: np.ndarray) -> None:
+    """Warn where n_records times the public model is whole in every cell: the fingerprint of shares of the sensitive counts.
+
+    Rows that are uniform on their support say nothing either way. A public model can have the fingerprint by chance, if it was rounded
+    and the totals are round: the warning asks, and does not refuse.
+    """
+    telling = (P.max(axis=1, where=support, initial=0) - P.min(axis=1, where=support, initial=1)) > 1e-9
+    records = n_records[:, None] * P
+    whole = np.abs(records - np.round(records)) <= 1e-9 + 4e-16 * n_records[:, None]
+    if telling.any() and whole[telling].all():
+        message = (
+            "n_records times public_model is a whole number in every cell, as it is where public_model was made from the sensitive counts:"
+            " a design chosen on them leaks them, and its guarantee does not hold. Is the model public?"
+        )
+        warnings.warn(message, stacklevel=4)
+
+
+def _require_neighbours(facts: _Facts) -> None:
+    """The rows that have no two adjacent databases with all cells at least minimum_count are refused: n_i m_i + 1 > N_i."""
+    n = facts.support.sum(axis=1)
+    alone = np.flatnonzero((n > 1) & (n * facts.minimum_count + 1 > facts.n_records))
+    if len(alone):
+        mend = "have no two adjacent databases with every cell at least minimum_count, so their guarantee would be empty: declare a smaller one"
+        invalid("minimum_count", facts.minimum_count[alone].tolist(), f"rows {alone[:8].tolist()} ({len(alone)} in all) {mend}")

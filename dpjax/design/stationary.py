@@ -1,0 +1,261 @@
+"""The stationary law and the deviation matrix of a chain with derivatives of any order, without unrolling an elimination.
+
+pi = pi Q the stationary law, A# the group inverse of I - Q (`dpjax.chains.deviation_matrix`). For a tangent dQ with rows of sum 0,
+
+    dpi = pi dQ A#,        dA# = A# dQ A# - 1 (dpi A#).
+
+The second follows from Z = (I - Q + 1 pi)^{-1} = A# + 1 pi: dZ = Z (dQ - 1 dpi) Z, with Z 1 = 1, dQ Z = dQ A# and dpi Z = dpi A#. Only
+entries off the diagonal are read, so the tangent is completed on the diagonal. The derivative is written in terms of the pair itself,
+so that it differentiates again.
+
+One elimination gives both: with G the inverse of I - Q on the states but 0 (`dpjax.chains.stationary`), bordered by zeros, the mean visits to the
+others between two visits to state 0 are Q_0 G, sums of positive numbers, pi is (1, Q_0 G) divided by its sum, A# = (I - 1 pi) G (I - 1 pi).
+
+The law of the private stationary distribution to first order, without sampling (the delta method), and error bars from a release.
+
+Rows of P~ are independent, row i Dirichlet(k_i Q_i): E P~ = Q, covariance Sigma_i = (diag(Q_i) - Q_i Q_i^T)/(k_i + 1). With dP = P~ - Q,
+pi the stationary law of Q and A# the group inverse of I - Q, exactly pi~ = pi + pi~ dP A#, and so
+
+    pi~ = pi + pi dP A# + pi (dP A#)^2 + pi (dP A#)^3 + pi~ (dP A#)^4.
+
+The mean of the second term is zero, that of the third, as rows are independent, is
+
+    bias = sum_i pi_i A#^T Sigma_i A# e_i,        and        covariance = sum_i pi_i^2 A#^T Sigma_i A#
+
+is that of the second. What is left out of each is O(k^-2) as all k grow (`docs/derivations/design.md`). Where a row is no draw its k is
++inf. Computed with S = sum_i v_i Sigma_i, v_i = pi_i^2/(k_i + 1) taken in, as a graph Laplacian: its entries off the diagonal are -sum_i v_i
+Q_ij Q_il, its diagonal what makes rows sum to 0, so that no small number is a difference of large ones. Cost n^3.
+
+Which row's concentration moves the error of the private stationary distribution, and by how much.
+
+Row i of a private matrix is a draw of Dirichlet(k_i P_i); pi~ is the stationary law of the draw, pi that of P. E pi~_j itself hardly moves
+with k; what moves is its error. The elasticities
+
+    R_ji = d log E|pi~_j - pi_j| / d log k_i,            R_i = d log E TV(pi~, pi) / d log k_i,
+
+say by how many per cent the error falls for one per cent more concentration in row i.
+
+*Pathwise.* At fixed random numbers a row moves with its own k_i alone, by dP~_i / d log k_i (`gamma_derivative`), and by the adjoint of
+the stationary law d pi~ = pi~ dP~ A~#, so d pi~_j / d log k_i = pi~_i sum_l (dP~_i)_l A~#_lj. Times the sign of pi~_j - pi_j, the mean
+over draws is the derivative of the expected error; |x| has no derivative at 0, which a draw meets with probability 0.
+
+*First order.* For large k, pi~ - pi is Gaussian and the variance of pi~_j is the sum over rows of
+
+    v_ij = pi_i^2 (sum_l P_il A#_lj^2 - (sum_l P_il A#_lj)^2) / (k_i + 1),     R_ji = -(1/2) k_i / (k_i + 1) v_ij / sum_i v_ij :
+
+so each state's elasticities sum to about -1/2, and R_ji is minus half the share of row i in its variance.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float, Key
+from scipy import sparse
+
+from dpjax._errors import require
+from dpjax.chains import MarkovChain, deviation_matrix, stationary_distribution
+from dpjax.chains.counting import require_irreducible
+from dpjax.chains.stationary import gth, reduced_inverse
+from dpjax.simplex.dirichlet import dirichlet_kernel
+
+
+@jax.custom_jvp
+def law_and_inverse(Q: Float[Array, "n n"]) -> tuple[Float[Array, " n"], Float[Array, "n n"]]:
+    """(pi, A#) of one irreducible matrix, pure; for float64. NaN where a state does not reach state 0."""
+    G = reduced_inverse(Q)
+    visits = jnp.concatenate([jnp.ones(1, Q.dtype), (Q[0] @ G)[1:]])
+    pi = visits / visits.sum()
+    left = G - (pi @ G)[None, :]
+    return pi, left - left.sum(axis=1)[:, None] * pi[None, :]
+
+
+@law_and_inverse.defjvp
+def _derivative(
+    primals: tuple[Float[Array, "n n"]], tangents: tuple[Float[Array, "n n"]]
+) -> tuple[tuple[Float[Array, " n"], Float[Array, "n n"]], tuple[Float[Array, " n"], Float[Array, "n n"]]]:
+    (Q,), (dQ,) = primals, tangents
+    pi, A = law_and_inverse(Q)
+    off = dQ - jnp.diag(jnp.diagonal(dQ))
+    change = off - jnp.diag(off.sum(axis=1))
+    moved = change @ A
+    dpi = pi @ moved
+    return (pi, A), (dpi, A @ moved - (dpi @ A)[None, :])
+
+
+Numbers = Float[Array, "*shape"] | Float[np.ndarray, "*shape"]
+
+
+class StationaryLaw(NamedTuple):
+    """To first order, pi~ is normal with this covariance about stationary + bias; (*batch, n), (*batch, n), (*batch, n, n)."""
+
+    stationary: Numbers  # of the mean matrix Q
+    bias: Numbers  # E pi~ - stationary, to second order
+    covariance: Numbers
+
+    @property
+    def mean(self) -> Numbers:
+        """E pi~ up to O(k^-2)."""
+        return self.stationary + self.bias
+
+    @property
+    def variance(self) -> Numbers:
+        """The diagonal of the covariance, (*batch, n)."""
+        return self.covariance.diagonal(axis1=-2, axis2=-1)
+
+    @property
+    def standard_error(self) -> Numbers:
+        """Standard deviations of the private stationary probabilities, (*batch, n)."""
+        return self.variance**0.5
+
+
+@jax.jit
+def stationary_moments(Q: Float[Array, "n n"], k: Float[Array, " n"]) -> StationaryLaw:
+    """The law above, pure, unchecked, differentiable in Q (off its diagonal) and in k; call it under `jax.enable_x64(True)`.
+
+    Q (n, n) irreducible, the mean of the private matrix; k (n,), +inf for a row that is no draw.
+    """
+    pi, A = law_and_inverse(Q)
+    u = pi / (k + 1)
+    weighted = Q * (u * pi)[:, None]
+    pairs = Q.T @ weighted
+    off = pairs - jnp.diag(jnp.diagonal(pairs))
+    spread = off.sum(axis=1)[:, None] * A - off @ A
+    covariance = A.T @ spread
+    # sum_i u_i Sigma_i A# e_i, up to the 1/(k_i + 1) in u: entry j is sum_i u_i Q_ij (A#_ji - (Q A#)_ii), and Q A# = A# - I + 1 pi
+    centre = jnp.diagonal(A) - 1 + pi
+    b = (u[:, None] * Q * (A.T - centre[:, None])).sum(axis=0)
+    return StationaryLaw(pi, b @ A, 0.5 * (covariance + covariance.T))
+
+
+def stationary_law(P: Any, k: Float[Array, " n"] | np.ndarray | float) -> StationaryLaw:
+    """The first-order law of the stationary distribution of a matrix whose rows are Dirichlet(k_i P_i), as NumPy float64.
+
+    P: (n, n), n >= 2, dense, irreducible, the sensitive matrix (its smoothing, if it was smoothed), or, for a receiver, the private
+    matrix itself. k: one number or one a row, positive, +inf for a row that is no draw. ValueError for a reducible matrix, naming its classes.
+
+    >>> law = stationary_law(np.array([[0.9, 0.1], [0.3, 0.7]]), 1000.0)
+    >>> law.stationary.round(3).tolist(), law.standard_error.round(4).tolist()
+    ([0.75, 0.25], [0.02, 0.02])
+    """
+    whole = isinstance(P, MarkovChain) or sparse.issparse(P)
+    require(not whole, "P", P, "give the transition matrix itself, dense: chain.matrix of a chain, .toarray() of a sparse matrix")
+    matrix = np.asarray(P, dtype=np.float64)
+    require(matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1], "P", np.shape(P), "give one square matrix, (n, n)")
+    require(len(matrix) >= 2, "P", P, "a chain needs at least two states")
+    good = np.isfinite(matrix).all() and (matrix >= 0).all() and (np.abs(matrix.sum(axis=1) - 1) <= 1e-5).all()
+    require(bool(good), "P", P, "give a transition matrix: entries at least 0, rows that sum to 1")
+    concentration = np.asarray(k, dtype=np.float64)
+    require(concentration.ndim == 0 or concentration.shape == matrix.shape[:1], "k", k, "give one number, or one for each row")
+    require(bool((concentration > 0).all()), "k", k, "concentrations are positive (+inf for a row that is no draw)")
+    require_irreducible(matrix)
+    with jax.enable_x64(True):
+        found = stationary_moments(matrix, np.broadcast_to(concentration, matrix.shape[:1]))
+        return StationaryLaw(*(np.asarray(x) for x in found))
+
+
+def error_bars(
+    private: Any, k: Float[Array, " n"] | np.ndarray | float, level: float = 0.95
+) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    """(low, high), (n,) each: bars for the stationary probabilities of E P~, from the release alone, each at `level` as k grows.
+
+    private: the released matrix; k: the public concentrations it was drawn with. The bias is estimated from the release too and taken
+    off; bars are cut at 0 and 1. A post-processing: it costs no privacy. If the mechanism smoothed the data, E P~ is the smoothed matrix,
+    and the bars say nothing of what smoothing did. How far a bar can be trusted at a given k: the docs, "Design".
+
+    >>> low, high = error_bars(np.array([[0.9, 0.1], [0.3, 0.7]]), 1000.0)
+    >>> low.round(3).tolist(), high.round(3).tolist()
+    ([0.711, 0.211], [0.789, 0.289])
+    """
+    from scipy.special import ndtri
+
+    require(bool(0 < level < 1), "level", level, "give a probability strictly between 0 and 1")
+    law = stationary_law(private, k)
+    half = float(ndtri((1 + level) / 2)) * law.standard_error
+    middle = law.stationary - law.bias
+    return np.clip(middle - half, 0.0, 1.0), np.clip(middle + half, 0.0, 1.0)
+
+
+_BLOCK = 50  # draws computed together
+
+
+class StationaryElasticity(NamedTuple):
+    """Errors and elasticities; the last entry of the first axis (state n) is total variation in the place of one state's error."""
+
+    error: Float[np.ndarray, " n_plus_1"]  # E|pi~_j - pi_j|, E TV
+    error_sem: Float[np.ndarray, " n_plus_1"]
+    elasticity: Float[np.ndarray, "n_plus_1 rows"]  # R_ji, R_i
+    elasticity_sem: Float[np.ndarray, "n_plus_1 rows"]
+    n_draws: int
+
+
+def stationary_elasticity(
+    key: Key[Array, ""], P: Float[np.ndarray, "n n"], k: Float[np.ndarray, " rows"], n_draws: int
+) -> StationaryElasticity:
+    """Elasticities of the stationary errors in every row's k, from n_draws private matrices (a multiple of 50).
+
+    The draws and their derivatives are float32 (right to 1e-4, far below the Monte Carlo error given), all after them float64.
+    P: irreducible; k: positive, one a row; a row with one category stays as it is. A function of the sensitive P: not for release.
+    """
+    matrix, concentration = np.asarray(P, np.float64), np.asarray(k, np.float64)
+    require(concentration.shape == matrix.shape[:1], "k", concentration.shape, f"give one for each row, {matrix.shape[:1]}")
+    require(bool((concentration > 0).all()), "k", k, "it must be positive")
+    require(n_draws >= _BLOCK and n_draws % _BLOCK == 0, "n_draws", n_draws, f"give a multiple of {_BLOCK}")
+    pi = stationary_distribution(matrix)
+    with jax.enable_x64(True):
+        sums = [np.asarray(x) for x in _sums(key, matrix, concentration, pi, n_draws // _BLOCK)]
+    (d, dd, s, ss, ds), m = (x / n_draws for x in sums), n_draws
+    ratio = s / d[:, None]
+    spread = ss - 2 * ratio * ds + ratio**2 * dd[:, None]  # of s - ratio d, whose mean is 0
+    return StationaryElasticity(
+        error=d,
+        error_sem=np.sqrt(np.maximum(dd - d**2, 0) / m),
+        elasticity=ratio,
+        elasticity_sem=np.sqrt(np.maximum(spread, 0) / m) / d[:, None],
+        n_draws=m,
+    )
+
+
+def first_order_elasticity(P: Float[np.ndarray, "n n"], k: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n rows"]:
+    """R_ji to first order, in closed form; for large k."""
+    matrix, concentration = np.asarray(P, np.float64), np.asarray(k, np.float64)
+    pi, A = stationary_distribution(matrix), deviation_matrix(matrix)
+    v = (pi**2 / (concentration + 1))[:, None] * (matrix @ A**2 - (matrix @ A) ** 2)
+    return (-0.5 * (concentration / (concentration + 1))[:, None] * v / v.sum(axis=0)).T
+
+
+def _errors_and_slopes(
+    P: Float[Array, "n n"], dP: Float[Array, "n n"], pi: Float[Array, " n"]
+) -> tuple[Float[Array, " n_plus_1"], Float[Array, "n_plus_1 n"]]:
+    """|pi~ - pi| and TV of one draw, and their derivatives in every log k_i, dP row i's own derivative."""
+    private = gth(P)
+    moved = jnp.matmul(private[:, None] * dP, deviation_matrix(P), precision=lax.Precision.HIGHEST).T
+    apart = private - pi
+    slopes = jnp.sign(apart)[:, None] * moved
+    error = jnp.abs(apart)
+    return jnp.append(error, error.sum() / 2), jnp.concatenate([slopes, slopes.sum(axis=0, keepdims=True) / 2])
+
+
+@functools.partial(jax.jit, static_argnames="blocks")
+def _sums(
+    key: Key[Array, ""], P: Float[Array, "n n"], k: Float[Array, " n"], pi: Float[Array, " n"], blocks: int
+) -> tuple[Array, Array, Array, Array, Array]:
+    """Sums over draws of d, d^2, s, s^2 and s d; d the errors and s their slopes."""
+
+    def block(first: Array) -> tuple[Array, ...]:
+        def draws(k: Float[Array, " n"]) -> Float[Array, "block n n"]:
+            return dirichlet_kernel(key, k[:, None] * P.astype(k.dtype), _BLOCK, first)
+
+        single = k.astype(jnp.float32)
+        private, slopes = (x.astype(P.dtype) for x in jax.jvp(draws, (single,), (single,)))
+        d, s = jax.vmap(_errors_and_slopes, in_axes=(0, 0, None))(private, slopes, pi)
+        return tuple(x.sum(axis=0) for x in (d, d**2, s, s**2, s * d[:, :, None]))
+
+    firsts = jnp.arange(blocks, dtype=jnp.uint32) * jnp.uint32(_BLOCK)
+    totals = lax.map(block, firsts)
+    return tuple(x.sum(axis=0) for x in totals)

@@ -1,0 +1,262 @@
+"""When two trajectories are close enough that the output must not tell them apart (paper B, Definition 4 and Appendix B).
+
+G(i, j) is the length of the shortest path from i to j with edge lengths W_ij = -log P_ij, in nats; G(i, i) = 0. Trajectories w,
+v of n + 1 states are compared over t = 1..n: the first state is not used by the mechanisms (s'_0 is drawn from a public law),
+so it costs nothing.
+
+    Adjacency(rho):        sum_{t>=1} G_sym(w_t, v_t) <= rho,   G_sym = (G + G^T)/2 ("average") or max(G, G^T) ("max")
+    HammingAdjacency(b):   #{t >= 1 : w_t != v_t} <= b
+
+Sensitivity. One step scores candidate r by q_r = -G(r, s). Going from s to v changes the scores by amounts that spread over a
+range of at most G(s, v) + G(v, s) (two triangle inequalities), and Lemma 1 of the derivations shows that permute-and-flip at
+coin scale c then loses at most c times that range. Summed over the steps of two adjacent trajectories the range is at most
+`sensitivity`:
+
+    2 rho for "average" (an equality of sums) and for "max" (an upper bound);     b max_ij [G(i, j) + G(j, i)] under Hamming.
+
+So the coin scale is epsilon / sensitivity = epsilon / (2 rho) for both symmetrisations. With min(G, G^T) or a one-sided sum the
+range is not bounded by rho, and the mechanism at this scale is not epsilon-private: such adjacencies are refused.
+
+What Mechanism 1 and the offline mechanism share: Definition 4 at a radius, the coin scale that it asks for, and the bound.
+
+Both draw by costs c G(candidate, sensitive state) at the coin scale c = epsilon / (2 rho), and the log probability ratio of any
+output under w and under v is at most
+
+    c sum_{t >= 1} [G(w_t, v_t) + G(v_t, w_t)] = (epsilon / rho) sum_{t >= 1} G_avg(w_t, v_t)
+
+for both (Theorem 1; the derivation of the offline mechanism).
+
+Mechanism 1: a private trajectory that follows the sensitive one on the chain's own graph (paper B, Section 3.1).
+
+From private state s'_{t-1}, the candidates are its neighbours; candidate r costs G(r, s_t), the length of the shortest path
+from it to the sensitive state, in nats; permute-and-flip selects at coin scale c = epsilon / (2 rho).
+
+Guarantee (Theorem 1, proved in the derivations for all pairs of trajectories): the log probability ratio of any output under w
+and under v is at most (epsilon / rho) sum_{t >= 1} G_avg(w_t, v_t), with G_avg = (G + G^T)/2; so at most epsilon for
+trajectories adjacent in the sense of Definition 4, with the average and with the maximum. The length of the trajectory is
+public.
+
+The public prior (`prior_weight` = lambda) adds lambda W_ir to the cost of going from i to r. It does not depend on the
+sensitive state, so the guarantee is unchanged; it trades closeness for likely transitions.
+
+Mechanism 2: the baseline that knows which transitions exist but not how likely they are (Chen et al. 2023; paper B, Appendix B).
+
+From private state i with N candidates, the sensitive state is copied with probability
+
+    tau = 1 / ((N - 1) e^{-epsilon/b} + 1)
+
+if it is a candidate, every other candidate having probability tau e^{-epsilon/b}; if it is not, all N are equally likely. That
+is the exponential mechanism on cost(r, s) = 1[r != s] at scale epsilon/b: changing one sensitive state changes the law of one
+step by a factor of at most e^{epsilon/b}, so trajectories that differ in b states are epsilon-indistinguishable. The bound is
+attained.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from dpjax._errors import require, require_kind, require_number, require_whole, require_word
+from dpjax.chains import MarkovChain
+from dpjax.trajectory.graph import OnChain, graph_of, require_epsilon, require_scale
+from dpjax.trajectory.kernel import SELECTIONS
+from dpjax.trajectory.mechanism import OnlineMechanism
+
+_REFUSED = {
+    "min": "the smaller of G(w, v) and G(v, w) does not bound the loss: not epsilon-private; use 'average' or 'max'",
+    "one-sided": "a one-sided sum of G(w, v) does not bound the loss: not epsilon-private; use 'average' or 'max'",
+    "sum": "G + G^T within rho is the average within rho / 2; use 'average' with half the rho",
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Adjacency:
+    """Definition 4: trajectories whose summed symmetrised distance is at most `rho` nats.
+
+    rho: positive and finite. symmetrisation: "average" (the default: provable, and protects the most pairs) or "max".
+    """
+
+    rho: float | int
+    symmetrisation: str = "average"
+
+    def __post_init__(self) -> None:
+        require_number(self.rho, "rho", "give a positive, finite adjacency radius in nats", lambda x: x > 0)
+        mend = _REFUSED.get(str(self.symmetrisation), "use 'average' or 'max'")
+        require_word(self.symmetrisation, "symmetrisation", ("average", "max"), mend)
+
+    def symmetrised(self, G: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
+        """G_sym: the symmetric distance between states that the adjacency sums."""
+        return (G + G.T) / 2 if self.symmetrisation == "average" else np.maximum(G, G.T)
+
+    def distance(self, G: Float[np.ndarray, "n n"], w: Int[np.ndarray, " steps"], v: Int[np.ndarray, " steps"]) -> float:
+        """Sum over t >= 1 of G_sym(w_t, v_t), in nats."""
+        return float(self.symmetrised(G)[w[1:], v[1:]].sum())
+
+    def adjacent(self, G: Float[np.ndarray, "n n"], w: Int[np.ndarray, " steps"], v: Int[np.ndarray, " steps"]) -> bool:
+        """Whether the two trajectories are adjacent."""
+        return self.distance(G, w, v) <= self.rho
+
+    def sensitivity(self) -> float:
+        """The most by which the range of the scores, summed over the steps, differs between adjacent trajectories: 2 rho."""
+        return 2.0 * self.rho
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class HammingAdjacency:
+    """Trajectories that differ in at most `b` of the states s_1..s_n (paper B, Appendix B; Chen et al. 2023). b: 1 or more."""
+
+    b: int = 1
+
+    def __post_init__(self) -> None:
+        require_whole(self.b, "b", "give the number of states that may differ, a whole number, 1 or more", least=1)
+
+    def distance(self, w: Int[np.ndarray, " steps"], v: Int[np.ndarray, " steps"]) -> int:
+        """The number of t >= 1 at which the two trajectories differ."""
+        return int(np.count_nonzero(w[1:] != v[1:]))
+
+    def adjacent(self, w: Int[np.ndarray, " steps"], v: Int[np.ndarray, " steps"]) -> bool:
+        """Whether the two trajectories are adjacent."""
+        return self.distance(w, v) <= self.b
+
+    def sensitivity(self, G: Float[np.ndarray, "n n"]) -> float:
+        """The most by which the range of the scores, summed over the steps, differs between adjacent ones: b max (G + G^T)."""
+        return self.b * float((G + G.T).max())
+
+
+_LARGEST_COST = 1e307  # twice it is a float64 still
+
+
+class WithinRadius(OnChain):
+    """A mechanism that is epsilon-private within an adjacency radius. Subclasses are frozen dataclasses with these fields."""
+
+    epsilon: float | int
+    rho: float | int
+    symmetrisation: str
+
+    def check(self, weight: str) -> None:
+        """ValueError unless epsilon, the radius, the scale that they give, the field called `weight` and the chain will do."""
+        require_epsilon(self.epsilon)
+        Adjacency(rho=self.rho, symmetrisation=self.symmetrisation)
+        with np.errstate(over="ignore", divide="ignore"):
+            require_scale(float(np.float64(self.epsilon) / np.float64(2 * self.rho)), self.epsilon)
+        value = getattr(self, weight)
+        require_number(value, weight, "give a finite weight, 0 or more", lambda x: x >= 0)
+        self._check_range(value)
+
+    def _check_range(self, weight: float | int) -> None:
+        """The largest cost that a candidate can have must be a number: no distance passes n - 1 times the longest edge."""
+        graph = graph_of(self.chain)
+        longest = float(graph.edges.lengths.max())
+        with np.errstate(over="ignore"):
+            cost = np.float64(self.scale) * longest * graph.n_states + np.float64(weight) * longest
+        require(bool(cost < _LARGEST_COST), "epsilon", self.epsilon, f"costs near {cost:.3g} pass the range of float64: take less")
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Definition 4 at this radius and symmetrisation."""
+        return Adjacency(rho=self.rho, symmetrisation=self.symmetrisation)
+
+    @property
+    def scale(self) -> float:
+        """c = epsilon / sensitivity = epsilon / (2 rho)."""
+        return self.epsilon / self.adjacency.sensitivity()
+
+    def loss_bounds(self) -> Float[np.ndarray, "n n"]:
+        """The proved bound on the loss of replacing state i by j at one time: (epsilon / rho) G_avg(i, j), nats."""
+        G = self.graph.all_distances()
+        return self.scale * (G + G.T)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TrajectoryMechanism(WithinRadius, OnlineMechanism):
+    """Mechanism 1 and its variants.
+
+    chain: irreducible. epsilon: nats, 0 or more (0: uniform over neighbours). rho: adjacency radius in nats, positive.
+    symmetrisation: "average" or "max" of G and its transpose in the adjacency. selection: "permute-and-flip" or "exponential" (same
+    guarantee, more error). prior_weight: lambda >= 0.
+    """
+
+    chain: MarkovChain
+    _: dataclasses.KW_ONLY
+    epsilon: float | int
+    rho: float | int
+    symmetrisation: str = "average"
+    selection: str = "permute-and-flip"
+    prior_weight: float | int = 0.0
+
+    def __post_init__(self) -> None:
+        require_word(self.selection, "selection", SELECTIONS, f"use one of {', '.join(map(repr, SELECTIONS))}")
+        self.check("prior_weight")
+
+    @classmethod
+    def under_hamming(
+        cls,
+        chain: MarkovChain,
+        *,
+        epsilon: float | int,
+        b: int = 1,
+        selection: str = "permute-and-flip",
+        prior_weight: float | int = 0.0,
+    ) -> TrajectoryMechanism:
+        """The variant of paper B, Appendix C: epsilon-private where up to `b` states differ, by any amount.
+
+        The coin scale is epsilon / (2 b max G_avg), which is Mechanism 1 at rho = b max G_avg.
+        """
+        radius = HammingAdjacency(b=b).sensitivity(graph_of(chain).all_distances()) / 2
+        return cls(chain, epsilon=epsilon, rho=radius, selection=selection, prior_weight=prior_weight)
+
+    @property
+    def rule(self) -> tuple[str, float]:
+        """The selection and the prior's weight."""
+        return self.selection, self.prior_weight
+
+    def costs_to(self, targets: Int[np.ndarray, " targets"]) -> Float[np.ndarray, "targets n"]:
+        """G(y, s): from the candidate to the sensitive state."""
+        return self.graph.distances_to(targets)
+
+
+def require_mechanism1(m: Any) -> None:
+    """ValueError for what holds for Mechanism 1 and its variants alone."""
+    require_kind(m, "m", TrajectoryMechanism, "give a TrajectoryMechanism: it is for Mechanism 1 and its variants alone")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ChenMechanism(OnlineMechanism):
+    """Mechanism 2. chain: irreducible. epsilon: nats, 0 or more. b: how many states may differ, 1 or more."""
+
+    chain: MarkovChain
+    _: dataclasses.KW_ONLY
+    epsilon: float | int
+    b: int = 1
+
+    def __post_init__(self) -> None:
+        require_epsilon(self.epsilon)
+        HammingAdjacency(b=self.b)
+        graph_of(self.chain)
+
+    @property
+    def adjacency(self) -> HammingAdjacency:
+        """Trajectories that differ in at most b states."""
+        return HammingAdjacency(b=self.b)
+
+    @property
+    def scale(self) -> float:
+        """epsilon / b."""
+        return self.epsilon / self.b
+
+    @property
+    def rule(self) -> tuple[str, float]:
+        """The exponential mechanism, without a prior."""
+        return "exponential", 0.0
+
+    def costs_to(self, targets: Int[np.ndarray, " targets"]) -> Float[np.ndarray, "targets n"]:
+        """1[y != s]."""
+        return (np.arange(self.graph.n_states)[None, :] != targets[:, None]).astype(np.float64)
+
+    def loss_bounds(self) -> Float[np.ndarray, "n n"]:
+        """The proved bound on the loss of replacing i by j at one time: epsilon / b off the diagonal, nats."""
+        n = self.graph.n_states
+        return self.scale * (1.0 - np.eye(n))
