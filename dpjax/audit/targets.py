@@ -5,7 +5,8 @@ epsilon at delta, and what is claimed. `drawn_by` puts another mechanism in the 
 whether the audit finds it out.
 
     Dirichlet        the corner pair: shares (eta + 1/N, eta, rest) against (eta, eta + 1/N, rest); score log(x_0 / x_1)
-    pseudo-count     a record changes rows, from an else full row to another; or one record more; the exact value is Theorem 7's
+    on counts        a record changes rows, from an else full row to another; or one record more (of pseudo-counts Theorem 7's value is nearly
+                     attained, of noisy counts the exact one is); the tables and the score are the mechanism's own where it names them
     matrix           the corner pair in the row whose exact epsilon is largest
     trajectories     the pair of sensitive states that one step tells apart best, from the private state before it that does so
     offline          two trajectories of two transitions that differ at the first, where the proved bound is most nearly attained
@@ -21,15 +22,15 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from dpjax._errors import require, require_kind
+from dpjax._errors import invalid, require, require_kind
 from dpjax.audit.bound import AuditResult, Sampler, audit, require_claim
-from dpjax.counts import PseudocountMechanism
+from dpjax.counts import CountMechanism
+from dpjax.counts.protocol import log_ratio
 from dpjax.selection import permute_and_flip
 from dpjax.simplex import DirichletMechanism, MatrixMechanism, exact_epsilon
 from dpjax.trajectory import ChenMechanism, OfflineMechanism, TrajectoryMechanism, pairwise_losses
 from dpjax.trajectory.kernel import slot_log_law
 
-_FULL = 10**6  # records in the other cell of a row: they hide its total
 Online = TrajectoryMechanism | ChenMechanism
 
 
@@ -56,14 +57,6 @@ class Target:
         return audit(self.sampler_p, self.sampler_q, key, n, score=self.score, delta=self.delta, confidence=confidence)
 
 
-def log_ratio(x: Float[np.ndarray, "draws 2"]) -> Float[np.ndarray, " draws"]:
-    """log(x_0 / x_1), infinite where one has underflown to 0, and 0 where both have."""
-    with np.errstate(divide="ignore"):
-        logs = np.log(x.astype(np.float64))
-    lost = np.isneginf(logs).all(axis=1)
-    return np.where(lost, 0.0, logs[:, 0] - np.where(lost, 0.0, logs[:, 1]))
-
-
 def dirichlet_target(
     m: DirichletMechanism, delta: float, *, claimed: float | None = None, drawn_by: DirichletMechanism | None = None
 ) -> Target:
@@ -78,25 +71,24 @@ def dirichlet_target(
     return _target("dirichlet", sampler(p), sampler(q), log_ratio, delta, exact, claimed)
 
 
-def pseudocount_target(
-    m: PseudocountMechanism, delta: float, *, claimed: float | None = None, drawn_by: PseudocountMechanism | None = None
+def count_target(
+    m: CountMechanism, delta: float, *, claimed: float | None = None, drawn_by: CountMechanism | None = None
 ) -> Target:
-    """A record that leaves one row for another (adjacency "replace"), or that is there or not ("add-remove").
+    """Two neighbouring tables that the mechanism names, or those of `dpjax.counts.protocol.worst_pair`. claimed None: the exact epsilon.
 
-    The other cell of each row is full, so that the total says next to nothing: Theorem 7's bound is then nearly attained.
+    A record leaves a row for another (adjacency "replace"), or is there or not ("add-remove"). The other cell of each row is full, so that the
+    total says next to nothing: the bound is then nearly attained. A mechanism that spends no delta is audited at delta 0.
     """
-    before = np.array([[1, _FULL], [0, _FULL]])
-    after = np.array([[0, _FULL], [int(m.adjacency == "replace"), _FULL]])
-    one = drawn_by or m
+    require_kind(m, "m", CountMechanism, "give a mechanism of dpjax.counts")
+    pair, one = m.audit_pair(), drawn_by or m
+    if pair is None:
+        invalid("m", m.name, "it has no pair of tables to audit: a mechanism on public rows is audited by matrix_target")
+    at = delta if m.spends_delta else 0.0
 
     def sampler(counts: np.ndarray) -> Sampler:
-        return lambda key, n: one.privatize(key, np.broadcast_to(counts, (n, *counts.shape)))[:, :, 0]
+        return lambda key, n: one.privatize(key, np.broadcast_to(counts, (n, *counts.shape)))
 
-    def first(x: Float[np.ndarray, "draws 2"]) -> Float[np.ndarray, " draws"]:
-        return x[:, 0]
-
-    score = log_ratio if m.adjacency == "replace" else first
-    return _target("pseudocount", sampler(before), sampler(after), score, delta, float(m.exact_epsilon(delta)), claimed)
+    return _target(m.name, sampler(pair.before), sampler(pair.after), pair.score, at, float(m.exact_epsilon(at)), claimed)
 
 
 def matrix_target(

@@ -46,7 +46,8 @@ def audit(
         list[str] | None,
         typer.Argument(
             metavar="[MECHANISM]...",
-            help="dirichlet, pseudocount, matrix, trajectory, offline, chen or permute-and-flip; all of them unless named.",
+            help="dirichlet, pseudocount, matrix, trajectory, offline, chen, permute-and-flip, or a mechanism on counts such as"
+            " discrete-laplace, discrete-gaussian or your own as package.module:name; all of them unless named.",
             show_default=False,
         ),
     ] = None,
@@ -67,13 +68,21 @@ def audit(
             help="matrix, trajectory, offline, chen: a square count matrix in the example's place; a public or invented one.",
         ),
     ] = None,
-    epsilon: Annotated[float, typer.Option(help="matrix: the target at delta; trajectory, offline, chen: their epsilon.")] = 1.0,
+    epsilon: Annotated[
+        float,
+        typer.Option(
+            help="matrix, discrete-laplace, discrete-gaussian: the target at delta; trajectory, offline, chen: their epsilon."
+        ),
+    ] = 1.0,
     rho: Annotated[float, typer.Option(help="trajectory, offline: the adjacency radius, nats.")] = 1.0,
     b: Annotated[int, typer.Option(help="chen: states that may differ.")] = 1,
     costs: Annotated[str, typer.Option(help="permute-and-flip: the candidates' costs under one input.")] = "0,1,2",
     other_costs: Annotated[str, typer.Option(help="permute-and-flip: their costs under the other input.")] = "1,0,2",
     delta: Annotated[
-        float, typer.Option(help="dirichlet, pseudocount, matrix: every epsilon is at this delta; the others are at 0.")
+        float,
+        typer.Option(
+            help="dirichlet, pseudocount, matrix, discrete-gaussian: every epsilon is at this delta; the others are at 0."
+        ),
     ] = 1e-2,
     claimed: Annotated[
         float | None, typer.Option(help="The epsilon to test, of the one mechanism named; unless given, what the package claims.")
@@ -93,9 +102,10 @@ def audit(
     from dpjax._errors import require
     from dpjax.audit.bound import require_claim
 
-    names = mechanisms or list(_TARGETS)
+    known = [*_TARGETS, *(name for name in _on_counts() if name not in _TARGETS)]
+    names = mechanisms or known
     for name in names:
-        require(name in _TARGETS, "MECHANISM", name, f"choose among {', '.join(_TARGETS)}")
+        require(name in known or ":" in name, "MECHANISM", name, f"choose among {', '.join(known)}")
     require(claimed is None or len(names) == 1, "--claimed", claimed, "name the one mechanism that it is claimed of")
     if claimed is not None:
         require_claim(claimed, "--claimed")
@@ -103,7 +113,7 @@ def audit(
     settings = Settings(
         k, eta, n_records, n_categories, gamma, scale, pseudocount, counts, epsilon, rho, b, costs, other_costs, delta, claimed
     )
-    targets = [_TARGETS[name](settings) for name in names]
+    targets = [_TARGETS[name](settings) if name in _TARGETS else _of_counts(name, settings) for name in names]
     each = 1 - (1 - confidence) / len(targets)
     root = jax.random.key(seed)
     results = [target.audit(jax.random.fold_in(root, i), draws, each) for i, target in enumerate(targets)]
@@ -142,10 +152,25 @@ def _dirichlet(s: Settings) -> Target:
 
 
 def _pseudocount(s: Settings) -> Target:
-    from dpjax.audit import pseudocount_target
+    from dpjax.audit import count_target
     from dpjax.counts import PseudocountMechanism
 
-    return pseudocount_target(PseudocountMechanism(scale=s.scale, pseudocount=s.pseudocount), s.delta, claimed=s.claimed)
+    return count_target(PseudocountMechanism(scale=s.scale, pseudocount=s.pseudocount), s.delta, claimed=s.claimed)
+
+
+def _on_counts() -> list[str]:
+    """The registered mechanisms on counts of which something can be seen."""
+    from dpjax import counts
+
+    return [name for name in counts.names() if counts.mechanism(name).audited]
+
+
+def _of_counts(name: str, s: Settings) -> Target:
+    """A registered mechanism at the target --epsilon, --delta."""
+    from dpjax import counts
+    from dpjax.audit import count_target
+
+    return count_target(counts.calibrated(name, counts.Target(s.epsilon, s.delta)), s.delta, claimed=s.claimed)
 
 
 def _matrix(s: Settings) -> Target:

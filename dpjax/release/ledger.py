@@ -36,7 +36,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from dpjax._errors import invalid, require, require_number
-from dpjax.release.rationals import decimal_up, exact_positive
+from dpjax._rationals import decimal_up, exact_positive
 from dpjax.release.trajectory import TrajectoryRelease
 
 Amounts = tuple[float, float]

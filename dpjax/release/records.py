@@ -56,9 +56,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeVar
 import numpy as np
 
 from dpjax._errors import require
+from dpjax._exact import SYSTEM, Below
+from dpjax.counts import PersonBound
 from dpjax.datasets.text import LARGEST, Progress, opened, rows
-from dpjax.release.exact import SYSTEM, Below
-from dpjax.release.unit import PersonBound
 
 _Result = TypeVar("_Result")
 

@@ -22,11 +22,9 @@ from typing import Any
 import numpy as np
 
 from dpjax._errors import invalid, require
-from dpjax.counts.pseudocount import Adjacency
-from dpjax.release.unit import PersonBound
+from dpjax.counts import Neighbours
 
 Pairs = Mapping[tuple[int, int], int]  # (from, to) -> count, by index
-DISTANCES = {"replace": (2, 2, 1), "add-remove": (1, 1, 1)}
 CAP = 2**40
 
 
@@ -36,16 +34,14 @@ class ThresholdedSelection:
 
     epsilon: float
     delta: float
-    adjacency: Adjacency
+    adjacency: Neighbours | str
     scale: float
     threshold: int
 
     @classmethod
-    def calibrate(
-        cls, *, epsilon: float, delta: float, adjacency: Adjacency, persons: PersonBound | None = None
-    ) -> ThresholdedSelection:
+    def calibrate(cls, *, epsilon: float, delta: float, adjacency: Neighbours | str) -> ThresholdedSelection:
         """The least scale and threshold that OpenDP's map accepts; ValueError without the extra `release`, or where they are beyond 2^40."""
-        distance = distances(adjacency, persons)
+        distance = distances(Neighbours.of(adjacency))
         scale = distance[1] / epsilon
         mend = "too little for a private support: raise epsilon, delta or the share"
         require(scale <= CAP, "(epsilon, delta)", (epsilon, delta), mend)
@@ -80,10 +76,9 @@ class ThresholdedSelection:
         }
 
 
-def distances(adjacency: Adjacency, persons: PersonBound | None) -> tuple[int, int, int]:
+def distances(neighbours: Neighbours) -> tuple[int, int, int]:
     """(l0, l1, linf) of a record, or of a person with at most m records, r in a cell: (2m, 2m, r), (m, m, r) one-sided."""
-    l0, l1, linf = DISTANCES[adjacency]
-    return (l0, l1, linf) if persons is None else (l0 * persons.records, l1 * persons.records, persons.in_a_cell)
+    return neighbours.l0, neighbours.l1, neighbours.linf
 
 
 def _cost(scale: float, threshold: int, distance: tuple[int, int, int]) -> tuple[float, float]:

@@ -14,9 +14,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import dpjax
-from dpjax.release.forms import Form
+from dpjax.counts import ExactSampler
 from dpjax.release.selection import ThresholdedSelection
-from dpjax.release.unit import changed, who
 
 _MEANING = (
     "Whoever sees the release, whatever else they know, learns almost the same as if {changed} had been {otherwise}: the probability of"
@@ -30,7 +29,7 @@ _NOT_PROTECTED = (
 
 
 def build(
-    form: Form,
+    form: ExactSampler,
     *,
     epsilon: float,
     delta: float,
@@ -50,10 +49,10 @@ def build(
         "created": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
         "epsilon": epsilon,
         "delta": delta,
-        "adjacency": form.neighbours,
+        "adjacency": form.neighbours.word,
         "form": form.name,
         **form.facts(),
-        **_persons(form),
+        **form.neighbours.facts(),
         "accountant": form.accountant,
         **({} if selection is None else {"model_epsilon": form.epsilon, "model_delta": form.delta, **selection.facts()}),
         "support": support,
@@ -66,10 +65,10 @@ def build(
         "hidden": form.sentences(),
         "meaning": _MEANING.format(
             factor=math.exp(min(epsilon, 700.0)),
-            changed=changed(form.persons),
-            otherwise="another" if form.persons is None else "others",
+            changed=form.neighbours.changed(),
+            otherwise="another" if form.neighbours.persons is None else "others",
         ),
-        "who": who(form.persons),
+        "who": form.neighbours.who(),
         "not_hidden": _NOT_PROTECTED,
         "error_bars": "dpjax.release.error_bars(FOLDER) computes them from this release alone",
     }
@@ -96,10 +95,3 @@ def versions(*more: str) -> dict[str, str]:
     names = ("numpy", "scipy", "jax", *more)
     found = {name: importlib.metadata.version(name) for name in names}
     return {"dpjax": dpjax.__version__, **found, "python": platform.python_version()}
-
-
-def _persons(form: Form) -> dict[str, Any]:
-    if form.persons is None:
-        return {}
-    per_row = form.persons.per_row
-    return {"records_a_person": form.persons.records, **({} if per_row is None else {"records_a_person_and_row": per_row})}

@@ -28,8 +28,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from dpjax._rationals import decimal_down, decimal_up
 from dpjax.release.ledger import ChainBudget, chain_cost
-from dpjax.release.rationals import decimal_down, decimal_up
 from dpjax.release.statement import versions
 from dpjax.release.trajectory import STEPS, TrajectoryRelease, WholeDistances, selected
 from dpjax.selection import permute_and_flip

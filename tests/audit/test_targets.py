@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import beta
 
 from dpjax import ChenMechanism, DirichletMechanism, MarkovChain, PseudocountMechanism, TrajectoryMechanism, exact_law
-from dpjax.audit import dirichlet_target, matrix_target, offline_target, pseudocount_target, selection_target, trajectory_target
+from dpjax.audit import count_target, dirichlet_target, matrix_target, offline_target, selection_target, trajectory_target
 from dpjax.simplex import MatrixMechanism, PublicRows
 from dpjax.trajectory import OfflineMechanism
 
@@ -34,8 +34,8 @@ HONEST = {
     "dirichlet": lambda: dirichlet_target(DirichletMechanism(k=20.6, **GRADES), 0.01),
     "two categories": lambda: dirichlet_target(DirichletMechanism(k=5.0, eta=0.1, n_records=20, n_categories=2), 0.01),
     "small k": lambda: dirichlet_target(DirichletMechanism(k=0.5, eta=0.1, n_records=20, n_categories=5), 0.01),
-    "replace": lambda: pseudocount_target(PseudocountMechanism(scale=0.5, pseudocount=10.0), 0.01),
-    "add-remove": lambda: pseudocount_target(PseudocountMechanism(scale=0.5, pseudocount=10.0, adjacency="add-remove"), 0.01),
+    "replace": lambda: count_target(PseudocountMechanism(scale=0.5, pseudocount=10.0), 0.01),
+    "add-remove": lambda: count_target(PseudocountMechanism(scale=0.5, pseudocount=10.0, adjacency="add-remove"), 0.01),
     "matrix": lambda: matrix_target(matrix(), 0.02),
     "mechanism 1": lambda: trajectory_target(TrajectoryMechanism(CHAIN, epsilon=1.0, rho=1.0)),
     "exponential": lambda: trajectory_target(TrajectoryMechanism(CHAIN, epsilon=1.0, rho=1.0, selection="exponential")),
@@ -94,7 +94,7 @@ FAULTS = {
     ),
     "doubled k in a matrix": (lambda: matrix_target(matrix(), 0.02, drawn_by=matrix(2.0)), 100_000),
     "doubled scale of pseudo-counts": (
-        lambda: pseudocount_target(
+        lambda: count_target(
             PseudocountMechanism(scale=0.5, pseudocount=10.0), 0.01, drawn_by=PseudocountMechanism(scale=1.0, pseudocount=10.0)
         ),
         100_000,

@@ -2,19 +2,20 @@
 
 import pytest
 
+from dpjax.counts import Neighbours
 from dpjax.release import ThresholdedSelection
-from dpjax.release.selection import CAP, DISTANCES, _cost
+from dpjax.release.selection import CAP, _cost, distances
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_the_cost_is_within_its_share_and_one_threshold_less_is_not(adjacency):
     chosen = ThresholdedSelection.calibrate(epsilon=0.3, delta=1e-7, adjacency=adjacency)
-    epsilon, delta = _cost(chosen.scale, chosen.threshold, DISTANCES[adjacency])
+    epsilon, delta = _cost(chosen.scale, chosen.threshold, distances(Neighbours(adjacency)))
     assert epsilon <= 0.3
     assert delta <= 1e-7
-    assert _cost(chosen.scale, chosen.threshold - 1, DISTANCES[adjacency])[1] > 1e-7
-    assert _cost(chosen.scale * (1 - 1e-9), chosen.threshold, DISTANCES[adjacency])[0] > 0.3
-    assert chosen.scale == pytest.approx(DISTANCES[adjacency][1] / 0.3)
+    assert _cost(chosen.scale, chosen.threshold - 1, distances(Neighbours(adjacency)))[1] > 1e-7
+    assert _cost(chosen.scale * (1 - 1e-9), chosen.threshold, distances(Neighbours(adjacency)))[0] > 0.3
+    assert chosen.scale == pytest.approx(distances(Neighbours(adjacency))[1] / 0.3)
 
 
 def test_large_counts_are_kept_absent_ones_never_and_an_empty_row_keeps_all():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.special
 
-from dpjax.counts import log_pseudocount_delta
+from dpjax.counts.accountant import log_pseudocount_delta
 from dpjax.design import first_order_elasticity, stationary_elasticity
 from dpjax.simplex import (
     corner_delta,
