@@ -71,7 +71,7 @@ def audit(
     epsilon: Annotated[
         float,
         typer.Option(
-            help="matrix, discrete-laplace, discrete-gaussian: the target at delta; trajectory, offline, chen: their epsilon."
+            help="matrix, mechanisms on counts: the target at delta; trajectory, offline, chen: their epsilon."
         ),
     ] = 1.0,
     rho: Annotated[float, typer.Option(help="trajectory, offline: the adjacency radius, nats.")] = 1.0,

@@ -1,8 +1,8 @@
 """Repeated releases of the same records: privacy-loss distributions from the exact curve, composed by dp-accounting.
 
-A release is any mechanism with `exact_delta` and `exact_epsilon`, of `dpjax.simplex` or on a table of counts. It has the exact curve delta(epsilon) for all its adjacent pairs and both directions. A pair
-of laws (P, Q) is fixed, as far as privacy is concerned, by its curve H(e) = sup_S P(S) - e^e Q(S), e real, and exchanging P and Q
-turns H(e) into 1 - e^e + e^e H(-e); so the curve for both directions is
+A release is any mechanism with `exact_delta` and `exact_epsilon`, of `dpjax.simplex` or on a table of counts. It has the exact curve
+delta(epsilon) for all its adjacent pairs and both directions. A pair of laws (P, Q) is fixed, as far as privacy is concerned, by its curve
+H(e) = sup_S P(S) - e^e Q(S), e real, and exchanging P and Q turns H(e) into 1 - e^e + e^e H(-e); so the curve for both directions is
 
     H(e) = delta(e),     H(-e) = 1 - e^{-e} + e^{-e} delta(e),     e >= 0.
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-import functools
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeVar
@@ -381,4 +380,4 @@ def exactly(sampler: Any) -> ExactSampler:
 
 def parameters() -> dict[str, Parameter]:
     """The public numbers of all registered mechanisms by name."""
-    return dict(functools.reduce(lambda found, cls: {**found, **cls.PARAMETERS}, _REGISTRY.values(), {}))
+    return {name: parameter for cls in _REGISTRY.values() for name, parameter in cls.PARAMETERS.items()}

@@ -46,7 +46,8 @@ class Plan:
     """Everything that is public about a release, fixed before the records are read. Make it with `Plan.make`.
 
     form: what the release draws with, an `ExactSampler`; nothing that draws floats is taken. support: (n, n) booleans, or None where
-    `selection` chooses it. draws: M for every row, or None where the sampler decides row by row. row_records, row_cells: planning figures, public guesses that set alpha and M and never limit the data.
+    `selection` chooses it. draws: M for every row, or None where the sampler decides row by row. row_records, row_cells: planning figures,
+    public guesses that set alpha and M and never limit the data.
     """
 
     labels: tuple[str, ...]

@@ -160,7 +160,7 @@ def _config(workload: ComparisonWorkload, lines: Sequence[_Line], epsilons: list
     for line in lines:
         for option, value in line.variant.options.items():
             options.setdefault(option, value)
-    every = {option: [line.variant.options.get(option, value) for line in lines] for option, value in options.items()}
+    every = {option: [_setting(line, option, unused) for line in lines] for option, unused in options.items()}
     axes = {"name": [line.name for line in lines], **every, "epsilon": epsilons}
     table = {
         "samples": draws,
@@ -169,6 +169,13 @@ def _config(workload: ComparisonWorkload, lines: Sequence[_Line], epsilons: list
         "zip": [["name", *every]] if every else [],
     }
     return from_table({"name": "comparison", "workload": workload.name, "mechanism": workload.table, "sweep": table})
+
+
+def _setting(line: _Line, option: str, unused: Any) -> Any:
+    """The line's value of an option: its variant's, or the mechanism's default, or any where the mechanism has no such option."""
+    field = line.kind.OPTIONS.model_fields.get(option)
+    default = unused if field is None or field.default is None else field.default
+    return line.variant.options.get(option, default)
 
 
 def _measured(workload: ComparisonWorkload, line: _Line, cell: Any, draws: int) -> Measured:
