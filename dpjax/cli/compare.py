@@ -41,6 +41,10 @@ def compare(
     delta: Annotated[float, typer.Option(help="For the mechanisms that have one.")] = 1e-6,
     draws: Annotated[int, typer.Option(help="Draws where an error has no closed form.")] = 200,
     support: Annotated[str, typer.Option(help="Taken as public: the transitions observed, or all pairs of states.")] = "observed",
+    mechanism: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Tables of counts: only these mechanisms, your own as package.module:name.", show_default=False),
+    ] = None,
     trajectory: Annotated[
         int | None,
         typer.Option(metavar="STEPS", help="Compare on a trajectory: the data's own if it has one, else STEPS simulated."),
@@ -60,7 +64,7 @@ def compare(
     results: Sequence[Any]
     if steps is None:
         dataset, kept = _connected(dataset)
-        results = _counts(dataset, epsilons, delta, draws, support, seed)
+        results = _counts(dataset, epsilons, delta, draws, support, seed, mechanism or None)
         verdicts = count_verdicts(results)
         said = kept + _CAPTIONS["counts"].format(draws=draws, support=support, delta=delta) + _infinite(results)
     else:
@@ -137,7 +141,9 @@ def _connected(dataset: Dataset) -> tuple[Dataset, str]:
     return kept, f"The largest class, {kept.n_states} states. {kept.report.summary()} "
 
 
-def _counts(dataset: Dataset, epsilons: list[float], delta: float, draws: int, support: str, seed: int) -> list[Measured]:
+def _counts(
+    dataset: Dataset, epsilons: list[float], delta: float, draws: int, support: str, seed: int, mechanisms: list[str] | None
+) -> list[Measured]:
     import jax
     import numpy as np
     from scipy import sparse
@@ -145,7 +151,8 @@ def _counts(dataset: Dataset, epsilons: list[float], delta: float, draws: int, s
     from dpjax.sweep import compare_counts
 
     counts = dataset.counts.toarray() if sparse.issparse(dataset.counts) else np.asarray(dataset.counts)
-    return compare_counts(jax.random.key(seed), counts, epsilons=epsilons, delta=delta, draws=draws, support=support)
+    key = jax.random.key(seed)
+    return compare_counts(key, counts, epsilons=epsilons, delta=delta, draws=draws, support=support, mechanisms=mechanisms)
 
 
 def _trajectory(dataset: Dataset, epsilons: list[float], rho: float, steps: int, seed: int) -> tuple[list[MeasuredTrajectory], str]:

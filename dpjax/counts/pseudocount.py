@@ -128,8 +128,8 @@ class PseudocountMechanism(CountMechanism):
         alpha = domain.check_positive(pseudocount, "pseudocount")
         if neighbours.persons is not None:
             target = Target(float(e), float(d), neighbours)
-            scale = _held(target, _largest_scale(target, float(alpha)), float(alpha))
-            return cls(scale=scale, pseudocount=pseudocount, adjacency=adjacency)
+            held = _held(target, _largest_scale(target, float(alpha)), float(alpha))
+            return cls(scale=held, pseudocount=pseudocount, adjacency=adjacency)
         start = 1e-6 / (2 * alpha + 1)
         if not record_delta(neighbours.relation, e, start, alpha) <= d:
             weakest = cls(scale=float(start), pseudocount=pseudocount, adjacency=adjacency)

@@ -26,9 +26,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
+from dpjax._errors import require_number
 from dpjax._random import open_uniform
 from dpjax.chains import MarkovChain
-from dpjax.counts.postprocess import checked_epsilon
 from dpjax.paths import distances_to
 from dpjax.trajectory.graph import ChainGraph, Trajectory, graph_of, trajectory_indices
 
@@ -51,7 +51,7 @@ class RandomisedResponse:
     epsilon: float | int
 
     def __post_init__(self) -> None:
-        checked_epsilon(self.epsilon)
+        require_number(self.epsilon, "epsilon", "give a positive, finite number of nats", lambda x: x > 0)
 
     @property
     def keep(self) -> float:

@@ -324,15 +324,15 @@ class ComparisonWorkload(CountWorkload):
         with jax.enable_x64(P.dtype == jnp.float64):
             shares = shares_of(key, law, first, n)
             private = mixed(shares, law)
-            seen = P > 0
-            logs = jnp.where(seen, jnp.log(jnp.where(seen, P, 1.0)) - jnp.log(jnp.where(seen, private, 1.0)), 0.0)
+            true, seen = P[None], P[None] > 0
+            logs = jnp.log(jnp.where(seen, true, 1.0)) - jnp.log(jnp.where(seen, private, 1.0))
             found = {
-                "kl": (P * logs).sum(axis=-1) @ params["weights"],
-                "tv": 0.5 * jnp.abs(shares - P).sum(axis=-1) @ params["weights"],
+                "kl": jnp.where(seen, true * logs, 0.0).sum(axis=-1) @ params["weights"],
+                "tv": 0.5 * jnp.abs(shares - true).sum(axis=-1) @ params["weights"],
                 "lost": (seen & (shares <= 0)).any(axis=(-1, -2)).astype(P.dtype),
             }
             if self.square:
-                found["stationary_tv"] = 0.5 * jnp.abs(gth(private) - params["pi"]).sum(axis=-1)
+                found["stationary_tv"] = 0.5 * jnp.abs(gth(private) - params["pi"][None]).sum(axis=-1)
             return found
 
 
