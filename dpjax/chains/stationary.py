@@ -4,10 +4,10 @@ It is unique when the chain has one closed class, and then zero on transient sta
 stationary law for each and infinitely many mixtures; asking for *the* stationary distribution is then an error that names the
 classes.
 
-Dense matrices go through `dpjax.chains.gth.gth`. Its result is finite if and only if every state reaches state 0, so a finite
-result needs no look at the graph; only matrices with a NaN are looked at again, restricted to their closed class. Sparse chains
-too large for that go through SciPy's sparse LU on the states but one, taken only with every entry positive and a residual sum |pi
-P - pi| <= 1e-12.
+Dense matrices go through `dpjax.chains.gth.gth`. Its result is NaN where there are several closed classes, or a mean time is past the
+range of the type, so a finite result needs no look at the graph; only matrices with a NaN are looked at again, restricted to their
+closed class. Sparse chains too large for that go through SciPy's sparse LU on the states but a frequent one, taken only with every
+entry positive and a residual sum |pi P - pi| <= 1e-12.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def stationary_distribution(P: Float[Array, "*batch n n"]) -> Float[Array, "*bat
     Shapes (*batch, n, n) -> (*batch, n), n >= 2, in the type of the input: a JAX array gives a JAX array, NumPy gives NumPy
     (float64 unless float32). Jitted, vmappable, differentiable (off the diagonal: a row's diagonal entry is what the others leave).
     Zero on transient states. Raises ValueError for a matrix that is not stochastic (rows within 1e-9 of 1 in float64, 1e-5 in
-    float32) and for one with several closed classes, which it names. Under a trace nothing is checked: there a state that cannot
-    reach state 0 makes that matrix's result NaN.
+    float32) and for one with several closed classes, which it names. Under a trace nothing is checked: there several closed classes
+    make that matrix's result NaN.
 
     >>> import numpy as np
     >>> from dpjax.chains import stationary_distribution
@@ -48,7 +48,7 @@ def stationary_distribution(P: Float[Array, "*batch n n"]) -> Float[Array, "*bat
 
 
 def finite_stationary(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n"]:
-    """`gth`, checked, its NaN looked into: matrices with one closed class mended, others a ValueError; a trace gets `gth` as it is."""
+    """`gth`, checked, its NaN looked into: matrices with one closed class done again in float64, others a ValueError; a trace gets `gth` as it is."""
     if isinstance(P, jax.core.Tracer):
         return gth(P)
     pi, marks = _with_marks(P)
@@ -71,7 +71,7 @@ def _with_marks(P: Float[Array, "*batch n n"]) -> tuple[Float[Array, "*batch n"]
 
 
 def _of_one_closed_class(P: Float[np.ndarray, "n n"], name: str) -> Float[np.ndarray, " n"]:
-    """The law of a matrix where some state does not reach state 0, or not within the range of its type; in float64."""
+    """The law of a matrix whose mean times pass the range of its type, in float64; several closed classes are refused."""
     states = only_closed_class(P, name)
     pi = np.zeros(P.shape[0], P.dtype)
     with jax.enable_x64(True):
@@ -107,17 +107,29 @@ def stationary_of_chain(P: Any, labels: tuple[Any, ...] | None = None) -> Float[
 
 
 def _sparse_solve(P: sparse.csr_array) -> Float[np.ndarray, " n"]:
-    """pi_K (I - P_KK) = pi_0 P_0K for K = all states but 0, then normalised and checked."""
-    from scipy.sparse.linalg import splu
+    """pi relative to a frequent state's, from the equations of the others, then normalised and checked.
 
-    n = P.shape[0]
-    system = sparse.csc_array(sparse.eye_array(n - 1) - P[1:, 1:]).T
-    right = P[[0], 1:].toarray()[0]
-    weights = np.concatenate([[1.0], splu(sparse.csc_matrix(system)).solve(right)])
-    pi = weights / weights.sum()
+    The first pivot is the state with the largest column of P; where another one comes out more frequent, that one is the pivot of a second
+    solve. A rare pivot loses its own digits: all others are found relative to it.
+    """
+    first = int(np.argmax(P.sum(axis=0)))
+    pi = _solved_without(P, first)
+    if np.isfinite(pi).all() and np.argmax(pi) != first:
+        pi = _solved_without(P, int(np.argmax(pi)))
     residual = float(np.abs(pi @ P - pi).sum())
     checked = bool(np.isfinite(pi).all() and (pi > 0).all()) and residual <= _RESIDUAL
     require(
         checked, "the residual of the sparse solve", residual, "the chain is too nearly decomposable for it; pass P dense, for GTH"
     )
     return pi
+
+
+def _solved_without(P: sparse.csr_array, pivot: int) -> Float[np.ndarray, " n"]:
+    """The law with pi_K (I - P_KK) = pi_p P_pK for K = all states but p, the pivot."""
+    from scipy.sparse.linalg import splu
+
+    others = np.delete(np.arange(P.shape[0]), pivot)
+    system = sparse.csc_matrix((sparse.eye_array(len(others)) - P[others][:, others]).T)
+    weights = np.ones(P.shape[0])
+    weights[others] = splu(system).solve(P[[pivot]][:, others].toarray()[0])
+    return weights / weights.sum()

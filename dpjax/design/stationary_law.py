@@ -27,7 +27,7 @@ from scipy import sparse
 from dpjax._errors import require
 from dpjax.chains import MarkovChain
 from dpjax.chains.structure import require_irreducible
-from dpjax.design.group_inverse import law_and_inverse
+from dpjax.chains.deviation import law_and_deviation
 
 Numbers = Float[Array, "*shape"] | Float[np.ndarray, "*shape"]
 
@@ -61,7 +61,7 @@ def stationary_moments(Q: Float[Array, "n n"], k: Float[Array, " n"]) -> Station
 
     Q (n, n) irreducible, the mean of the private matrix; k (n,), +inf for a row that is no draw.
     """
-    pi, A = law_and_inverse(Q)
+    pi, A = law_and_deviation(Q)
     u = pi / (k + 1)
     weighted = Q * (u * pi)[:, None]
     pairs = Q.T @ weighted

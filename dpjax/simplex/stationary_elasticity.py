@@ -29,10 +29,11 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Key
 
-from dpjax._errors import require
+from dpjax._errors import invalid, require
 from dpjax.chains import deviation_matrix, stationary_distribution
-from dpjax.chains.gth import gth
-from dpjax.simplex.dirichlet import dirichlet_kernel
+from dpjax.chains.deviation import law_and_deviation
+from dpjax.chains.gth import completed
+from dpjax.simplex.dirichlet import log_dirichlet_kernel
 
 _BLOCK = 50  # draws computed together
 
@@ -52,8 +53,9 @@ def stationary_elasticity(
 ) -> StationaryElasticity:
     """Elasticities of the stationary errors in every row's k, from n_draws private matrices (a multiple of 50).
 
-    The draws and their derivatives are float32 (right to 1e-4, far below the Monte Carlo error given), all after them float64.
+    Logarithms of the draws and their derivatives are float32 (right to 1e-4, far below the Monte Carlo error given), all after them float64.
     P: irreducible; k: positive, one a row; a row with one category stays as it is. A function of the sensitive P: not for release.
+    ValueError where a draw falls apart into several closed classes: k is then so small that entries of draws are below 1e-308.
     """
     matrix, concentration = np.asarray(P, np.float64), np.asarray(k, np.float64)
     require(concentration.shape == matrix.shape[:1], "k", concentration.shape, f"give one for each row, {matrix.shape[:1]}")
@@ -62,6 +64,8 @@ def stationary_elasticity(
     pi = stationary_distribution(matrix)
     with jax.enable_x64(True):
         sums = [np.asarray(x) for x in _sums(key, matrix, concentration, pi, n_draws // _BLOCK)]
+    if not all(np.isfinite(x).all() for x in sums):
+        invalid("k", k, "some draws have no unique stationary law, as their entries are below the range of float64; give larger k")
     (d, dd, s, ss, ds), m = (x / n_draws for x in sums), n_draws
     ratio = s / d[:, None]
     spread = ss - 2 * ratio * ds + ratio**2 * dd[:, None]  # of s - ratio d, whose mean is 0
@@ -86,8 +90,9 @@ def _errors_and_slopes(
     P: Float[Array, "n n"], dP: Float[Array, "n n"], pi: Float[Array, " n"]
 ) -> tuple[Float[Array, " n_plus_1"], Float[Array, "n_plus_1 n"]]:
     """|pi~ - pi| and TV of one draw, and their derivatives in every log k_i, dP row i's own derivative."""
-    private = gth(P)
-    moved = jnp.matmul(private[:, None] * dP, deviation_matrix(P), precision=lax.Precision.HIGHEST).T
+    private, A = law_and_deviation(P)
+    # rows of dP sum to 0 to float32 only: what they leave on the diagonal does so exactly
+    moved = jnp.matmul(private[:, None] * completed(dP[None])[0], A, precision=lax.Precision.HIGHEST).T
     apart = private - pi
     slopes = jnp.sign(apart)[:, None] * moved
     error = jnp.abs(apart)
@@ -101,11 +106,13 @@ def _sums(
     """Sums over draws of d, d^2, s, s^2 and s d; d the errors and s their slopes."""
 
     def block(first: Array) -> tuple[Array, ...]:
-        def draws(k: Float[Array, " n"]) -> Float[Array, "block n n"]:
-            return dirichlet_kernel(key, k[:, None] * P.astype(k.dtype), _BLOCK, first)
+        def logarithms(k: Float[Array, " n"]) -> Float[Array, "block n n"]:
+            return log_dirichlet_kernel(key, k[:, None] * P.astype(k.dtype), _BLOCK, first)
 
         single = k.astype(jnp.float32)
-        private, slopes = (x.astype(P.dtype) for x in jax.jvp(draws, (single,), (single,)))
+        log_p, slope = (x.astype(P.dtype) for x in jax.jvp(logarithms, (single,), (single,)))
+        private = jnp.exp(log_p)  # in float64: an entry below 1e-38 keeps the states connected
+        slopes = jnp.where(private > 0, private * slope, 0)
         d, s = jax.vmap(_errors_and_slopes, in_axes=(0, 0, None))(private, slopes, pi)
         return tuple(x.sum(axis=0) for x in (d, d**2, s, s**2, s * d[:, :, None]))
 
