@@ -23,7 +23,6 @@ so the tangent is completed on the diagonal. The derivative is written in terms 
 from __future__ import annotations
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 

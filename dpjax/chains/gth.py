@@ -101,7 +101,8 @@ def _exchanged(P: Float[Array, "b n n"], state: Int[Array, " b"]) -> Float[Array
     return _exchanged_along(_exchanged_along(P, state, 1), state, 2)
 
 
-def _exchanged_along(A: Float[Array, "b *n"], state: Int[Array, " b"], axis: int) -> Float[Array, "b *n"]:
+def _exchanged_along(A: Float[Array, b * rest], state: Int[Array, " b"], axis: int) -> Float[Array, b * rest]:
+    """The same along one axis of `A`."""
     shape = [1] * A.ndim
     names = jnp.arange(A.shape[axis], dtype=jnp.int32).reshape([*shape[:axis], -1, *shape[axis + 1 :]])
     at = state.reshape([-1, *shape[1:]])

@@ -48,7 +48,7 @@ def stationary_distribution(P: Float[Array, "*batch n n"]) -> Float[Array, "*bat
 
 
 def finite_stationary(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n"]:
-    """`gth`, checked, its NaN looked into: matrices with one closed class done again in float64, others a ValueError; a trace gets `gth` as it is."""
+    """`gth`, checked, its NaN done again in float64; several closed classes are a ValueError; a trace gets `gth` as it is."""
     if isinstance(P, jax.core.Tracer):
         return gth(P)
     pi, marks = _with_marks(P)

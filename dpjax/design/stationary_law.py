@@ -26,8 +26,8 @@ from scipy import sparse
 
 from dpjax._errors import require
 from dpjax.chains import MarkovChain
-from dpjax.chains.structure import require_irreducible
 from dpjax.chains.deviation import law_and_deviation
+from dpjax.chains.structure import require_irreducible
 
 Numbers = Float[Array, "*shape"] | Float[np.ndarray, "*shape"]
 
