@@ -58,7 +58,7 @@ def apart(got, right):
     return float(abs(wide - right).max() / abs(right).max())
 
 
-@functools.partial(jax.jit, static_argnums=())
+@jax.jit
 def gradients(P):
     """Entry [l, i, j]: the derivative of pi_l in P_ij."""
     return jax.vmap(lambda matrix: jax.jacrev(gth)(matrix))(P)
