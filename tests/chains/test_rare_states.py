@@ -45,7 +45,10 @@ def exact(P):
         pi = mpmath.lu_solve(system, right)
         limit = mpmath.matrix([[pi[j] for j in range(n)] for _ in range(n)])
         A = (Q + limit) ** -1 - limit
-        return np.array(list(pi), object), np.array([[A[i, j] for j in range(n)] for i in range(n)], object)
+        noise = mpmath.mpf(10) ** (10 - mpmath.mp.dps)  # of the solve, where a transient state has 0
+        return np.array([x if abs(x) > noise else mpmath.mpf(0) for x in pi], object), np.array(
+            [[A[i, j] for j in range(n)] for i in range(n)], object
+        )
 
 
 def exact_tau1(A):
