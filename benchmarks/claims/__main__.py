@@ -7,6 +7,7 @@ import collections
 import pathlib
 import sys
 import time
+import traceback
 from typing import Any
 
 import tqdm
@@ -53,6 +54,9 @@ def run(kind: str, seed: int, number: int) -> tuple[Case, str]:
         return case, "undecided"
     except Broken:
         return case, "broken"
+    except Exception as error:
+        case.found("the search itself does not fail", "".join(traceback.format_exception(error)[-3:]).strip())
+        return case, "broken"
     return case, "judged"
 
 
@@ -70,7 +74,9 @@ def search(kinds: list[str], seed: int, seconds: float, out: pathlib.Path) -> di
                 stream.write(cases.as_json(finding) + "\n")
                 stream.flush()
             bar.update(min(round(time.monotonic() - start), round(seconds)) - bar.n)
-            bar.set_postfix_str(f"{sum(t.cases for t in tallies.values())} cases, {sum(t.findings for t in tallies.values())} findings")
+            bar.set_postfix_str(
+                f"{sum(t.cases for t in tallies.values())} cases, {sum(t.findings for t in tallies.values())} findings"
+            )
         summary = {"seed": seed, "minutes": round(now / 60, 2), "kinds": {kind: tally.as_dict() for kind, tally in tallies.items()}}
         stream.write(cases.as_json({"summary": summary}) + "\n")
     return summary
@@ -94,7 +100,9 @@ def main(arguments: list[str] | None = None) -> int:
         return int(bool(case.findings))
     summary = search(kinds, given.seed, 60 * given.minutes, given.out)
     for kind, tally in summary["kinds"].items():
-        print(f"{kind}: {tally['cases']} cases, {tally['claims']} claims, {tally['refused']} refused, {tally['undecided']} undecided")
+        print(
+            f"{kind}: {tally['cases']} cases, {tally['claims']} claims, {tally['refused']} refused, {tally['undecided']} undecided"
+        )
         for claim, ratio in sorted(tally["worst"].items()):
             print(f"    {claim}: worst ratio {ratio:.6g}, false {tally['false'].get(claim, 0)} times")
         for claim in sorted(set(tally["false"]) - set(tally["worst"])):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
 import jax
 import numpy as np
@@ -29,9 +28,19 @@ def deviation(case: Case) -> None:
     case.note("stationary", [float(p) for p in pi])
     law = np.asarray(case.call("stationary_distribution", lambda: stationary_distribution(P)))
     for j in range(n):
-        case.near(f"stationary law, relative, {kind}", law[j], pi[j], max(pi[j], Fraction(float(np.finfo(P.dtype).tiny)) / Fraction(near)), near)
+        case.near(
+            f"stationary law, relative, {kind}",
+            law[j],
+            pi[j],
+            max(pi[j], Fraction(float(np.finfo(P.dtype).tiny)) / Fraction(near)),
+            near,
+        )
     found = np.asarray(case.call("deviation_matrix", lambda: deviation_matrix(P)), np.float64)
-    worst = max(((abs(Fraction(found[i, j]) - A[i][j]), i, j) for i in range(n) for j in range(n)), default=None) if np.isfinite(found).all() else None
+    worst = (
+        max(((abs(Fraction(found[i, j]) - A[i][j]), i, j) for i in range(n) for j in range(n)), default=None)
+        if np.isfinite(found).all()
+        else None
+    )
     if worst is None:
         case.true(f"deviation_matrix is finite, {kind}", False)
     else:
@@ -98,7 +107,9 @@ def _derivative(case: Case, P: np.ndarray, pi: list[Fraction], A: rationals.Matr
     d = np.zeros_like(P)
     d[i] = change
     with jax.enable_x64(kind == "float64"):
-        moved = case.call("derivative", lambda: jax.jvp(stationary_distribution, (jax.numpy.asarray(P),), (jax.numpy.asarray(d),))[1])
+        moved = case.call(
+            "derivative", lambda: jax.jvp(stationary_distribution, (jax.numpy.asarray(P),), (jax.numpy.asarray(d),))[1]
+        )
     flow = [Fraction(float(x)) for x in change]
     flow[i] = -sum(flow, Fraction(0))
     true = [pi[i] * sum((flow[k] * A[k][j] for k in range(n)), Fraction(0)) for j in range(n)]

@@ -57,9 +57,7 @@ def theorem1(case: Case) -> None:
     n_records = case.spread("n_records", max(2.0, 1.5 / eta), 1e9)
     gamma = case.spread("gamma", 1e-30, min(0.999 / n, 0.99 * eta)) if case.chance(0.8) else case.spread("gamma", 1e-3, 0.999 / n)
     k = case.spread("k", 1.5 / eta, 1e6 / eta)
-    m = case.call(
-        "DirichletMechanism", lambda: DirichletMechanism(k=k, eta=eta, n_records=n_records, n_categories=n, gamma=gamma)
-    )
+    m = case.call("DirichletMechanism", lambda: DirichletMechanism(k=k, eta=eta, n_records=n_records, n_categories=n, gamma=gamma))
     stated, tight = (float(case.call(name, lambda name=name: getattr(m, name))) for name in ("epsilon", "tight_epsilon"))
     h = exact(k) / exact(n_records)
     ratio = mp.log1p(-(n - 1) * exact(gamma)) - mp.log(exact(gamma))
@@ -78,7 +76,9 @@ def theorem1(case: Case) -> None:
     above = (n - 1) * small + large
     below = above if n == 2 else 1 - (1 - small) ** (n - 1) * (1 - large)
     case.at_most("Theorem 1's delta", below, max(exact(omega.delta), _FAINT), method=str(omega.method))
-    case.at_most("Theorem 1's delta is near the sandwich", exact(omega.delta), max(min(above, mp.one) * (1 + mp.mpf(10) ** -9), _FAINT))
+    case.at_most(
+        "Theorem 1's delta is near the sandwich", exact(omega.delta), max(min(above, mp.one) * (1 + mp.mpf(10) ** -9), _FAINT)
+    )
 
 
 def renyi(case: Case) -> None:
@@ -130,7 +130,9 @@ def pseudocount(case: Case) -> None:
         least = exact(1e-12)
         case.at_most("a target that is refused is out of reach", delta, curve(least, epsilon) * (1 + 1e-6))
         return
-    case.at_most(f"pseudocount {adjacency} calibrated exact_delta", case.call("exact_delta", lambda: best.exact_delta(epsilon)), delta)
+    case.at_most(
+        f"pseudocount {adjacency} calibrated exact_delta", case.call("exact_delta", lambda: best.exact_delta(epsilon)), delta
+    )
     case.at_most(f"pseudocount {adjacency} calibrated delta in truth", curve(best.scale, epsilon), delta)
     if best.scale < 1e19:
         case.at_most("the calibrated scale is the largest", delta, curve(exact(best.scale) * (1 + 1e-8), epsilon))

@@ -20,7 +20,9 @@ def ledger(case: Case) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "ledger.json")
         for number in range(case.whole("charges", 1, 12)):
-            part = [10 ** case.random.uniform(-6, 0.3) if case.chance(0.6) else case.random.choice([0.1, 0.2, 0.5, 1.0]) for _ in budget]
+            part = [
+                10 ** case.random.uniform(-6, 0.3) if case.chance(0.6) else case.random.choice([0.1, 0.2, 0.5, 1.0]) for _ in budget
+            ]
             one = Charge(float(budget[0] * part[0]), min(float(budget[1] * part[1]), 0.9), f"release {number}")
             wanted = [_written(one.epsilon), _written(one.delta)]
             fits = all(s + w <= _written(b) for s, w, b in zip(spent, wanted, budget, strict=True))

@@ -25,7 +25,11 @@ def noise(case: Case) -> None:
     epsilon, delta = case.spread("epsilon", 1e-6, 1e5), case.spread("delta", 1e-300, 0.5)
     adjacency = case.one_of("adjacency", ("replace", "add-remove"))
     laplace = case.call("DiscreteLaplaceMechanism", lambda: DiscreteLaplaceMechanism(epsilon=epsilon, adjacency=adjacency))
-    case.at_most("discrete Laplace's epsilon, to 1e-15", Fraction(_UNIT[adjacency]) / Fraction(laplace.scale), Fraction(epsilon) * (1 + Fraction(1, 10**15)))
+    case.at_most(
+        "discrete Laplace's epsilon, to 1e-15",
+        Fraction(_UNIT[adjacency]) / Fraction(laplace.scale),
+        Fraction(epsilon) * (1 + Fraction(1, 10**15)),
+    )
     pmf = case.call("pmf", lambda: laplace.pmf(3))
     middle = mp.tanh(1 / (2 * exact(laplace.scale)))
     for z in range(4):
@@ -73,7 +77,9 @@ def groups(case: Case) -> None:
             truth = referee.spread(epsilon, *cells)
         except referee.UndecidedError:
             continue
-        case.at_most("a person's delta", truth, max(exact(cost.delta), _FAINT), lost=lost, gained=gained, accountant=cost.accountant)
+        case.at_most(
+            "a person's delta", truth, max(exact(cost.delta), _FAINT), lost=lost, gained=gained, accountant=cost.accountant
+        )
     _private_chain(case)
 
 

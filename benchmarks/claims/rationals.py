@@ -53,7 +53,9 @@ def group_inverse(Q: Matrix, pi: list[Fraction]) -> Matrix:
 def half_row_distance(A: Matrix) -> tuple[Fraction, int, int]:
     """tau_1(A) and the two rows that attain it."""
     n = len(A)
-    pairs = ((sum((abs(x - y) for x, y in zip(A[i], A[j], strict=True)), Fraction(0)) / 2, i, j) for i in range(n) for j in range(i))
+    pairs = (
+        (sum((abs(x - y) for x, y in zip(A[i], A[j], strict=True)), Fraction(0)) / 2, i, j) for i in range(n) for j in range(i)
+    )
     return max(pairs)
 
 

@@ -14,6 +14,7 @@ is halved until two Gauss-Legendre rules agree. `spread` also gives gamma_pair a
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -63,7 +64,7 @@ def _panel(f: Callable[[Any], Any], low: Any, high: Any) -> Any:
     return half * sum((w * f(middle + half * x) for x, w in _rule(_NODES)), mp.zero)
 
 
-def _side(log_density: Callable[[Any], Any], factor: Callable[[Any], Any], anchor: Any, end: Any, sign: int) -> Any:
+def _side(log_density: Callable[[Any], Any], factor: Callable[[Any], Any], anchor: Any, end: Any, fine: Any, sign: int) -> Any:
     """The integral of e^log_density factor from the anchor to one side, as far as `end` (an mpf, or None)."""
     if end is not None and (end - anchor) * sign <= 0:
         return mp.zero
@@ -77,28 +78,30 @@ def _side(log_density: Callable[[Any], Any], factor: Callable[[Any], Any], ancho
         reach *= 2
     while fall(reach / 2) > _FALL:
         reach /= 2
-    reach = reach if end is None else min(reach, abs(end - anchor))
-    edges = [reach]
-    while fall(edges[-1]) > 4:
-        edges.append(edges[-1] / 2)
-    edges = [mp.zero, *reversed(edges)]
+    whole = end is not None and abs(end - anchor) <= reach
+    reach = abs(end - anchor) if whole else reach
+    near = [reach / 2 if whole else reach]
+    while fall(near[-1]) > 4 or near[-1] > fine:
+        near.append(near[-1] / 2)
+    far = [reach - width for width in near[1:]] if whole else []
+    edges = sorted({mp.zero, reach, *near, *far})
 
     def f(distance: Any) -> Any:
         t = anchor + sign * distance
         return mp.exp(log_density(t)) * factor(t)
 
-    todo = [(low, high, _panel(f, low, high), 0) for low, high in zip(edges, edges[1:], strict=False)]
-    total = sum((whole for _, _, whole, _ in todo), mp.zero)
+    todo = [(low, high, _panel(f, low, high), 0) for low, high in itertools.pairwise(edges)]
+    total = sum((value for _, _, value, _ in todo), mp.zero)
     scale, done, spent = abs(total), mp.zero, len(todo)
     while todo:
-        low, high, whole, depth = todo.pop()
+        low, high, value, depth = todo.pop()
         middle = (low + high) / 2
         left, right = _panel(f, low, middle), _panel(f, middle, high)
         spent += 2
         if spent * _NODES > _MOST:
             raise UndecidedError("quadrature")
         scale = max(scale, abs(left + right))
-        if abs(left + right - whole) <= _AGREE * scale or depth > 90:
+        if abs(left + right - value) <= _AGREE * scale:
             done += left + right
         else:
             todo += [(low, middle, left, depth + 1), (middle, high, right, depth + 1)]
@@ -106,13 +109,14 @@ def _side(log_density: Callable[[Any], Any], factor: Callable[[Any], Any], ancho
 
 
 def _integral(
-    log_density: Callable[[Any], Any], factor: Callable[[Any], Any], mode: Any, low: Any = None, high: Any = None
+    log_density: Callable[[Any], Any], factor: Callable[[Any], Any], mode: Any, h: Any, low: Any = None, high: Any = None
 ) -> Any:
-    """The integral over (low, high), None where there is no end."""
+    """The integral over (low, high), None where there is no end; panels at the mode and at an end are no wider than 1 and 1/h."""
     anchor = mode
     anchor = anchor if low is None else max(anchor, low)
     anchor = anchor if high is None else min(anchor, high)
-    return _side(log_density, factor, anchor, high, 1) + _side(log_density, factor, anchor, low, -1)
+    fine = min(mp.one, 1 / h)
+    return _side(log_density, factor, anchor, high, fine, 1) + _side(log_density, factor, anchor, low, fine, -1)
 
 
 def log_beta(a: Any, b: Any) -> Any:
@@ -133,7 +137,7 @@ def beta_pair(epsilon: Number, a: Number, b: Number, h: Number) -> Any:
     """delta of Beta(a + h, b) against Beta(a, b + h)."""
     epsilon, a, b, h = map(exact, (epsilon, a, b, h))
     start = (epsilon - log_beta(a, b + h) + log_beta(a + h, b)) / h
-    return _integral(_logit_density(a + h, b), lambda t: -mp.expm1(h * (start - t)), mp.log((a + h) / b), low=start)
+    return _integral(_logit_density(a + h, b), lambda t: -mp.expm1(h * (start - t)), mp.log((a + h) / b), h, low=start)
 
 
 def beta_total(epsilon: Number, a: Number, b: Number, h: Number, *, back: bool = False) -> Any:
@@ -149,11 +153,10 @@ def beta_total(epsilon: Number, a: Number, b: Number, h: Number, *, back: bool =
             _logit_density(a + h, b),
             lambda t: -mp.expm1(epsilon - shift + h * _softplus(-t)),
             mp.log((a + h) / b),
+            h,
             low=low_end,
         )
-    return _integral(
-        _logit_density(a, b), lambda t: -mp.expm1(epsilon + shift - h * _softplus(-t)), mp.log(a / b), high=low_end
-    )
+    return _integral(_logit_density(a, b), lambda t: -mp.expm1(epsilon + shift - h * _softplus(-t)), mp.log(a / b), h, high=low_end)
 
 
 def gamma_pair(epsilon: Number, a: Number, h: Number, *, back: bool = False) -> Any:
@@ -168,16 +171,16 @@ def gamma_pair(epsilon: Number, a: Number, h: Number, *, back: bool = False) -> 
 
     if back:
         end = -(epsilon + shift) / h
-        return _integral(log_density, lambda y: -mp.expm1(h * (y - end)), mp.log(shape), high=end)
+        return _integral(log_density, lambda y: -mp.expm1(h * (y - end)), mp.log(shape), h, high=end)
     start = (epsilon - shift) / h
-    return _integral(log_density, lambda y: -mp.expm1(h * (start - y)), mp.log(shape), low=start)
+    return _integral(log_density, lambda y: -mp.expm1(h * (start - y)), mp.log(shape), h, low=start)
 
 
 def beta_tail(a: Number, b: Number, x: Number) -> Any:
     """P(X < x) for X of Beta(a, b)."""
     a, b, x = map(exact, (a, b, x))
     edge = mp.log(x) - mp.log1p(-x)
-    return _integral(_logit_density(a, b), lambda t: mp.one, mp.log(a / b), high=edge)
+    return _integral(_logit_density(a, b), lambda t: mp.one, mp.log(a / b), mp.one, high=edge)
 
 
 Cells = Sequence[tuple[Number, Number]]  # (shape without the records, by how much the records raise it)
@@ -291,7 +294,7 @@ def _gaussian_tail(v: Any, one: int, other: int, weights: tuple[Any, Any]) -> tu
         found = []
         for first in (one, other):
             start = max(first, -reach)
-            terms = (mp.exp(-mp.mpf(d) ** 2 / (2 * v)) * (odd if d % 2 else even) for d in range(start, max(start, 0) + reach))
+            terms = (mp.exp(-(mp.mpf(d) ** 2) / (2 * v)) * (odd if d % 2 else even) for d in range(start, max(start, 0) + reach))
             found.append(sum(terms, mp.zero) / whole)
         return found[0], found[1]
     return _smooth_tail(v, one), _smooth_tail(v, other)

@@ -36,31 +36,50 @@ def release(case: Case) -> None:
 
 
 def statement(case: Case) -> None:
-    """The sentences: who is hidden, by which factor, up to which delta; and what a replacement costs where it is spoken of."""
+    """The sentences: every claim that is spoken of, and what is said of several records, at its own epsilon and delta."""
     told = _planned(case)
-    m = told.get("records_a_person", 1)
-    r = told.get("records_a_person_and_row")
-    adjacency = told["adjacency"].removesuffix("-person")
-    claims = told.get("claims")
-    if claims is None:
-        # the first statements: "as if that one record had been another", with e^epsilon and delta whatever the adjacency
-        claims = [{"change": "replace", "epsilon": told["epsilon"], "delta": told["delta"]}]
+    m, r = told.get("records_a_person", 1), told.get("records_a_person_and_row")
+    own = {"relation": told["adjacency"].removesuffix("-person"), "epsilon": told["epsilon"], "delta": told["delta"]}
+    # the first statements: "as if that one record had been another", with e^epsilon and delta whatever the adjacency
+    claims = told.get("claims", [{**own, "relation": "replace"}])
     for claim in claims:
-        change = str(claim.get("change", claim.get("adjacency", adjacency))).removesuffix("-person")
-        if change not in ("replace", "add-remove"):
+        _judge(
+            case,
+            told,
+            f"a claim on {claim['relation']}",
+            claim["relation"],
+            m,
+            r,
+            Fraction(claim["epsilon"]),
+            Fraction(claim["delta"]),
+            claim,
+        )
+        if claim.get("factor") is not None:
+            case.at_most("the factor is at least e^epsilon", mp.exp(exact(claim["epsilon"])), claim["factor"])
+    if "records_a_person" not in told:
+        many = case.whole("several records", 2, 3)
+        epsilon = many * Fraction(own["epsilon"])
+        delta = many * mp.exp((many - 1) * exact(own["epsilon"])) * exact(own["delta"])
+        if delta < 1:
+            _judge(case, told, "several records", own["relation"], many, None, epsilon, delta, own)
+
+
+def _judge(
+    case: Case, told: Mapping[str, Any], what: str, relation: str, m: int, r: int | None, epsilon: Fraction, delta: Any, claim: Any
+) -> None:
+    """The claim (epsilon, delta) for m records changed under the relation, in the ways of `noise.spreads`."""
+    for lost, gained in noise.spreads(case, m, r, relation):
+        facts = {"stated": dict(claim), "form": told["form"], "lost": lost, "gained": gained}
+        if told["form"] == "discrete-laplace":
+            loss = exact((sum(lost) + sum(gained)) / Fraction(told["noise_scale_exactly"]))
+            truth = (
+                mp.zero if loss <= exact(epsilon) else -mp.expm1(exact(epsilon) - loss) / 2
+            )  # of an event of chance 1/2 at least
+            case.at_most(what, truth, delta, **facts)
             continue
-        epsilon = Fraction(claim["epsilon"])
-        times = claim.get("records", m)
-        for lost, gained in noise.spreads(case, times, r if times == m else None, change):
-            if told["form"] == "discrete-laplace":
-                moved = sum(lost) + sum(gained)
-                case.at_most(f"a sentence on {change}", moved / Fraction(told["noise_scale_exactly"]), epsilon, claim=dict(claim))
-                continue
-            truth = _divergence(told, epsilon, lost, gained)
-            if truth is not None:
-                case.at_most(f"a sentence on {change}", truth, Fraction(claim["delta"]), claim=dict(claim), form=told["form"])
-        if claim.get("factor") is not None and epsilon < 700:
-            case.at_most("the factor is at least e^epsilon, to the digits shown", mp.exp(exact(epsilon)), exact(claim["factor"]) * (1 + mp.mpf("5e-4")))
+        truth = _divergence(told, epsilon, lost, gained)
+        if truth is not None:
+            case.at_most(what, truth, delta, **facts)
 
 
 def _planned(case: Case) -> Mapping[str, Any]:

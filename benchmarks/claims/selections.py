@@ -51,6 +51,13 @@ def private_support(case: Case) -> None:
             if found > worst:
                 worst, where = found, names
     case.at_most("the selection's delta", worst, selection.delta, tables=where, **spent)
+    claims = case.call("Plan.statement", plan.statement).get("claims", ())
+    for claim in claims:  # of the whole release, which the support alone must meet too
+        if claim["relation"] == "replace" and adjacency == "add-remove":
+            for one, other in _tables(case, 1 if m is None else m, m if r is None else r, "replace"):
+                first, second = ([chances(c) for c in counts] for counts in (one, other))
+                found = max(referee.bernoulli_products(claim["epsilon"], *sides) for sides in ((first, second), (second, first)))
+                case.at_most("the support under a claim on replacement", found, claim["delta"], tables=(one, other), **spent)
 
 
 class _Chances:

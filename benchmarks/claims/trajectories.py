@@ -54,9 +54,7 @@ def _flip(costs: list[Any]) -> list[Any]:
         polynomial = [mp.one]
         for q, other in enumerate(p):
             if q != r:
-                polynomial = [
-                    a - other * b for a, b in zip([*polynomial, mp.zero], [mp.zero, *polynomial], strict=True)
-                ]
+                polynomial = [a - other * b for a, b in zip([*polynomial, mp.zero], [mp.zero, *polynomial], strict=True)]
         law.append(own * sum((a / (i + 1) for i, a in enumerate(polynomial)), mp.zero))
     return law
 
@@ -87,7 +85,7 @@ def _losses(chain: _Chain, kernel: dict[tuple[int, int, int], Any]) -> list[list
 
 def online(case: Case) -> None:
     """Mechanism 1, its variants and Mechanism 2: losses of a step, of whole trajectories, and what `protection` reports."""
-    chain, P = _random_chain(case)
+    chain = _random_chain(case)
     truth = _Chain(np.asarray(chain.matrix))
     epsilon = case.spread("epsilon", 1e-6, 1e3)
     kind = case.one_of("mechanism", ("mechanism 1", "hamming", "chen"))
@@ -99,7 +97,9 @@ def online(case: Case) -> None:
         rho = case.spread("rho", 1e-6, 1e4)
         m: Any = case.call(
             "TrajectoryMechanism",
-            lambda: TrajectoryMechanism(chain, epsilon=epsilon, rho=rho, symmetrisation=how, selection=selection, prior_weight=weight),
+            lambda: TrajectoryMechanism(
+                chain, epsilon=epsilon, rho=rho, symmetrisation=how, selection=selection, prior_weight=weight
+            ),
         )
         kernel = _kernel(truth, exact(m.scale), selection, exact(weight), lambda o, s: truth.G[o][s])
     elif kind == "hamming":
@@ -127,7 +127,11 @@ def online(case: Case) -> None:
             case.at_most("Chen", b * losses[s][v], exact(epsilon) * _ROUND)
     report = case.call("protection", lambda: protection(m))
     case.at_most("protection's substitution_epsilon", worst, report.substitution_epsilon)
-    case.at_most("protection's substitution_epsilon is near the truth", report.substitution_epsilon, worst * (1 + mp.mpf(10) ** -9) + mp.mpf(10) ** -11)
+    case.at_most(
+        "protection's substitution_epsilon is near the truth",
+        report.substitution_epsilon,
+        worst * (1 + mp.mpf(10) ** -9) + mp.mpf(10) ** -11,
+    )
     case.at_most("protection's substitution_bound", worst, report.substitution_bound)
     _whole(case, truth, m, kernel, kind, rho)
 
@@ -160,12 +164,14 @@ def _whole(case: Case, truth: _Chain, m: Any, kernel: dict[tuple[int, int, int],
     true = sum((mp.exp(log_p(path, w)) for path in over), mp.zero)
     if all(abs(truth.G[i][j] - level) > 1e-9 for i in range(truth.n) for j in range(truth.n)):
         case.near("exceedance", law.exceedance(level), true, true + _FAINT, 1e-11, level=level)
-        case.at_most("exceedance is on the safe side, to 1e-13", true, exact(law.exceedance(level)) * (1 + mp.mpf(10) ** -13) + _FAINT)
+        case.at_most(
+            "exceedance is on the safe side, to 1e-13", true, exact(law.exceedance(level)) * (1 + mp.mpf(10) ** -13) + _FAINT
+        )
 
 
 def calibrated(case: Case) -> None:
     """Scales that were found by the exact loss: the loss at them, in truth."""
-    chain, P = _random_chain(case)
+    chain = _random_chain(case)
     truth = _Chain(np.asarray(chain.matrix))
     epsilon, rho = case.spread("epsilon", 1e-6, 1e3), case.spread("rho", 1e-6, 1e3)
     how = case.one_of("symmetrisation", ("average", "max"))
@@ -207,7 +213,7 @@ def calibrated(case: Case) -> None:
 
 def offline(case: Case) -> None:
     """The offline mechanism: the laws of two trajectories by enumeration, their loss and the bound."""
-    chain, P = _random_chain(case)
+    chain = _random_chain(case)
     truth = _Chain(np.asarray(chain.matrix))
     epsilon, rho = case.spread("epsilon", 1e-6, 1e3), case.spread("rho", 1e-6, 1e3)
     weight = case.one_of("base_weight", (0.0, 0.5, 1.0))
@@ -248,7 +254,7 @@ def offline(case: Case) -> None:
         case.near("the offline marginals", marginals[-1, i], true, true + _FAINT, 1e-10)
 
 
-def _random_chain(case: Case) -> tuple[MarkovChain, np.ndarray]:
+def _random_chain(case: Case) -> MarkovChain:
     """2 to 4 states, rare edges, missing edges, and states nearer than 1e-12 nats."""
     n = case.whole("states", 2, 4)
     P = case.random.uniform(0.05, 1, (n, n))
@@ -266,4 +272,4 @@ def _random_chain(case: Case) -> tuple[MarkovChain, np.ndarray]:
     P = P / P.sum(axis=1, keepdims=True)
     chain = case.call("MarkovChain.from_matrix", lambda: MarkovChain.from_matrix(P))
     case.note("P", np.asarray(chain.matrix).tolist())
-    return chain, P
+    return chain
