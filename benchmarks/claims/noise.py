@@ -67,7 +67,7 @@ def groups(case: Case) -> None:
     scale, alpha = case.spread("scale", 1e-6, 1e3), case.spread("pseudocount", 1e-2, 1e4)
     epsilon = case.spread("epsilon", 1e-3, 100.0)
     adjacency = case.one_of("adjacency", ("replace", "add-remove"))
-    m = case.whole("records", 1, 30) if case.chance(0.3) else case.whole("records", 1, 4)
+    m = case.whole("records", 1, 12) if case.chance(0.1) else case.whole("records", 1, 4)
     r = None if case.chance(0.5) else case.whole("per_row", 1, m)
     cost = case.call("person_cost", lambda: person_cost(epsilon, scale, alpha, PersonBound(m, r), adjacency))
     for lost, gained in spreads(case, m, r, adjacency):

@@ -244,17 +244,21 @@ def _saddle(value: Callable[[Any], Any], most: Any) -> Any:
     return at((low + high) / 2)
 
 
-def laplace_tail(scale: Number, least: int) -> Any:
-    """P(Z >= least) for discrete Laplace noise, P(z) proportional to e^{-|z|/scale}."""
+Coin = tuple[Any, Any]  # the chances of both sides, each to its own digits
+
+
+def laplace_tail(scale: Number, least: int) -> Coin:
+    """P(Z >= least) and P(Z < least) for discrete Laplace noise, P(z) proportional to e^{-|z|/scale}."""
     r = mp.exp(-1 / exact(scale))
-    return r**least / (1 + r) if least >= 1 else 1 - r ** (1 - least) / (1 + r)
+    small = r ** max(least, 1 - least) / (1 + r)
+    return (small, 1 - small) if least >= 1 else (1 - small, small)
 
 
-def bernoulli_products(epsilon: Number, first: Sequence[Any], second: Sequence[Any]) -> Any:
+def bernoulli_products(epsilon: Number, first: Sequence[Coin], second: Sequence[Coin]) -> Any:
     """delta of independent coins of these chances against independent coins of those, over all outcomes."""
     outcomes = [(mp.one, mp.one)]
-    for p, q in zip(first, second, strict=True):
-        outcomes = [(x * a, y * b) for x, y in outcomes for a, b in ((p, q), (1 - p, 1 - q))]
+    for coin, other in zip(first, second, strict=True):
+        outcomes = [(x * a, y * b) for x, y in outcomes for a, b in zip(coin, other, strict=True)]
     factor = mp.exp(exact(epsilon))
     return sum((max(p - factor * q, mp.zero) for p, q in outcomes), mp.zero)
 

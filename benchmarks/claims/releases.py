@@ -72,9 +72,9 @@ def _judge(
         facts = {"stated": dict(claim), "form": told["form"], "lost": lost, "gained": gained}
         if told["form"] == "discrete-laplace":
             loss = exact((sum(lost) + sum(gained)) / Fraction(told["noise_scale_exactly"]))
-            truth = (
-                mp.zero if loss <= exact(epsilon) else -mp.expm1(exact(epsilon) - loss) / 2
-            )  # of an event of chance 1/2 at least
+            # one side of each noise, its mode included, has a chance above 1/2, and the loss there is the largest
+            favour = mp.mpf(2) ** -(len(lost) + len(gained))
+            truth = mp.zero if loss <= exact(epsilon) else -mp.expm1(exact(epsilon) - loss) * favour
             case.at_most(what, truth, delta, **facts)
             continue
         truth = _divergence(told, epsilon, lost, gained)

@@ -61,13 +61,13 @@ def private_support(case: Case) -> None:
 
 
 class _Chances:
-    """The chance that a pair of so many records passes."""
+    """The chances that a pair of so many records passes, and that it does not."""
 
     def __init__(self, scale: Any, threshold: int) -> None:
         self._scale, self._threshold = scale, int(threshold)
-        self._found = {0: mp.zero}
+        self._found: dict[int, referee.Coin] = {0: (mp.zero, mp.one)}
 
-    def __call__(self, count: int) -> Any:
+    def __call__(self, count: int) -> referee.Coin:
         if count not in self._found:
             self._found[count] = referee.laplace_tail(self._scale, self._threshold - count)
         return self._found[count]

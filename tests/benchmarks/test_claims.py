@@ -61,6 +61,13 @@ def test_gaussian_noise_by_every_outcome(moved, two_cells):
     assert abs(referee.gaussian_delta(0.4, 0.7, moved, two_cells) - sum(max(t, mp.zero) for t in terms)) < 1e-15
 
 
+def test_a_chance_below_the_last_digit_is_kept():
+    # counts 2 and 1 against 1 and 2 at threshold 2: the loss is 2/scale and no more, so that nothing is left at epsilon = 2/scale
+    scale = Fraction(1, 150)
+    passes = [referee.laplace_tail(scale, 2 - count) for count in (2, 1)]
+    assert referee.bernoulli_products(300, passes, passes[::-1]) < 1e-40
+
+
 def test_wide_gaussian_tails_by_summing():
     v = mp.mpf(5400)
     summed = sum(mp.exp(-(mp.mpf(d) ** 2) / (2 * v)) for d in range(400, 2500)) / mp.sqrt(2 * mp.pi * v)
