@@ -25,6 +25,7 @@ import mpmath
 mp = mpmath.MPContext()
 mp.dps = 50
 _FALL = 150
+_NOTHING = 3000  # nats: what lies beyond so small a density is far below the least float
 _NODES = 24
 _AGREE = mp.mpf(10) ** -18
 _MOST = 400_000  # nodes of a quadrature
@@ -115,6 +116,8 @@ def _integral(
     anchor = mode
     anchor = anchor if low is None else max(anchor, low)
     anchor = anchor if high is None else min(anchor, high)
+    if anchor != mode and log_density(anchor) < -_NOTHING:
+        return mp.zero
     fine = min(mp.one, 1 / h)
     return _side(log_density, factor, anchor, high, fine, 1) + _side(log_density, factor, anchor, low, fine, -1)
 
@@ -165,9 +168,10 @@ def gamma_pair(epsilon: Number, a: Number, h: Number, *, back: bool = False) -> 
     shift = mp.loggamma(a) - mp.loggamma(a + h)
     shape = a if back else a + h
     constant = mp.loggamma(shape)
+    steep = mp.mpf(2000)  # e^-e^2000 and less is nothing
 
     def log_density(y: Any) -> Any:
-        return shape * y - mp.exp(y) - constant
+        return shape * y - mp.exp(min(y, steep)) - constant
 
     if back:
         end = -(epsilon + shift) / h
