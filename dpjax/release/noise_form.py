@@ -28,11 +28,12 @@ import numpy as np
 from dpjax._errors import require
 from dpjax.baselines.discrete_gaussian import DiscreteGaussianMechanism, calibrated_variance, gaussian_delta
 from dpjax.baselines.discrete_laplace import SENSITIVITY, DiscreteLaplaceMechanism
+from dpjax.release.claims import EVERY_DATABASE, neighbours, protected
 from dpjax.release.exact_coins import discrete_gaussian, discrete_laplace
+from dpjax.release.forms import Replaced
 from dpjax.release.person_bound import PersonBound
 from dpjax.release.rationals import as_written
 from dpjax.release.reference import laplace_error, noise_error
-from dpjax.release.unit import EVERY_DATABASE, hidden, neighbours
 from dpjax.simplex.pseudocount import Adjacency
 
 Noise = Literal["discrete-laplace", "discrete-gaussian"]
@@ -85,9 +86,21 @@ class NoiseForm:
         """An upper bound of delta at epsilon; 1 for Laplace noise of a smaller scale than epsilon allows."""
         if self.name == "discrete-laplace":
             return 0.0 if self.parameter * as_written(self.epsilon) >= self.l1 else 1.0
+        return self._gaussian_delta(self.adjacency)
+
+    def replaced(self) -> Replaced | None:
+        """Under "add-remove": a replacement, by the same noise: its epsilon where it is pure, else its delta at the same epsilon."""
+        if self.adjacency == "replace":
+            return None
+        if self.name == "discrete-laplace":
+            return Replaced(_l1("replace", self.persons) / self.parameter, 0.0, self.accountant)
+        return Replaced(as_written(self.epsilon), self._gaussian_delta("replace"), self.accountant)
+
+    def _gaussian_delta(self, adjacency: Adjacency) -> float:
+        """The exact delta at epsilon for a record; an upper bound for a person of several."""
         if self.persons is None or self.persons.records == 1:
-            return gaussian_delta(self.epsilon, float(self.parameter), self.adjacency)
-        return concentrated_delta(self.epsilon, float(_l2_squared(self.adjacency, self.persons) / (2 * self.parameter)))
+            return gaussian_delta(self.epsilon, float(self.parameter), adjacency)
+        return concentrated_delta(self.epsilon, float(_l2_squared(adjacency, self.persons) / (2 * self.parameter)))
 
     @property
     def l1(self) -> int:
@@ -159,7 +172,7 @@ class NoiseForm:
 
     def sentences(self) -> list[str]:
         """Every database is covered; row totals and empty cells are private."""
-        return [hidden(self.adjacency, self.persons), EVERY_DATABASE]
+        return [protected(self.adjacency, self.persons), EVERY_DATABASE]
 
     def pmf(self, reach: int) -> np.ndarray:
         """The law of the noise on -reach..reach, float64."""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dpjax._decimals import decimal_up, shown
 from dpjax._errors import require_kind
 from dpjax.trajectory.adjacency import Adjacency
 from dpjax.trajectory.calibration import MARGIN
@@ -44,11 +45,11 @@ class ProtectionReport(NamedTuple):
 
     def __str__(self) -> str:
         lines = [
-            f"epsilon {self.epsilon:g} for {self.adjacency}, on {self.n_states} states:",
+            f"epsilon {shown(self.epsilon)} for {self.adjacency}, on {self.n_states} states:",
             f"  {self.pairs_within_rho} of {self.n_pairs} pairs of states are adjacent when one replaces the other once;",
             f"  distinct states are {self.g_min:.4g} to {self.g_max:.4g} apart, so adjacent trajectories differ in at most"
             f" {self.most_differences:g} states;",
-            f"  replacing any one state by any other costs epsilon {self.substitution_epsilon:.4g} ({self.basis}).",
+            f"  replacing any one state by any other costs epsilon {shown(decimal_up(self.substitution_epsilon))} ({self.basis}).",
         ]
         if self.vacuous:
             lines.append("  WARNING: no two distinct trajectories are adjacent, so this epsilon promises nothing.")
