@@ -6,10 +6,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dpjax._decimals import decimal_down, decimal_up
 from dpjax.chains import MarkovChain
 from dpjax.release import ChainBudget, TrajectoryRelease, trajectory_statement
 from dpjax.release.chain_budget import chain_budget
-from dpjax._decimals import decimal_down, decimal_up
 from dpjax.trajectory import TrajectoryMechanism, substitution_epsilon
 from tests.release_trajectory.random_chains import P4
 
