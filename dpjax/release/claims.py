@@ -53,8 +53,8 @@ _SEVERAL = {
     "replace-within-row": "m records moved within their rows",
 }
 EVERY_DATABASE = (
-    "The claims below hold for every database: row totals, empty rows and empty cells are not taken as public, and a change of them is"
-    " covered at the same numbers."
+    "The claims below hold for every database: row totals, empty rows and empty cells are not taken as public, and a change that alters"
+    " them is covered by the same numbers."
 )
 GROUP = {"epsilon": "m * epsilon", "delta": "m * exp((m - 1) * epsilon) * delta"}
 SUM = "the sum of what the support and the model cost"
@@ -130,7 +130,7 @@ def who(form: Form) -> str:
         several = _SEVERAL[relation_and_unit(form.neighbours)[0]]
         return (
             f"A record is one transition from a state to a state, counted once. Records are protected, persons are not: {several} cost at"
-            " most (m epsilon, m e^((m-1) epsilon) delta), by group privacy; no less is claimed."
+            " most (m epsilon, m e^((m-1) epsilon) delta), by group privacy; nothing better is claimed."
         )
     return (
         f"Persons are protected: {persons.in_words()}, a uniformly random part of that person's own records, and the rest left out before"

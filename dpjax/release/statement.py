@@ -28,8 +28,8 @@ from dpjax.release.theorem7 import Theorem7Form
 FORMAT = "dpjax privacy statement, version 2"
 _FIRST = "dpjax privacy statement, version 1"
 _NOT_PROTECTED = (
-    "Not protected: the list of states, a public support, the parameters in this statement, and what the release says of a population with"
-    " or without any one {unit} of it. Further releases from the same records add to what this one spends; keep a ledger."
+    "Not protected: the list of states, a public support, the parameters in this statement, and what can be concluded whether or not any"
+    " one {unit} is in the data. Further releases from the same records add to what this one spends; keep a ledger."
 )
 _BARS = "dpjax.release.error_bars(FOLDER) computes them from this release alone; they speak of {of}"
 KEPT = (

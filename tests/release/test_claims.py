@@ -36,7 +36,7 @@ CLAIM = re.compile(
 )
 SEVERAL = re.compile(
     r"A record is one transition from a state to a state, counted once\. Records are protected, persons are not: (?P<change>.+) cost at most"
-    r" \(m epsilon, m e\^\(\(m-1\) epsilon\) delta\), by group privacy; no less is claimed\."
+    r" \(m epsilon, m e\^\(\(m-1\) epsilon\) delta\), by group privacy; nothing better is claimed\."
 )
 UNITS = {
     "Replacing one record by any other": ("replace", "record"),
@@ -130,10 +130,7 @@ def blocks(plan, table, support):
     rows = {i: np.flatnonzero(support[i]) for i in range(2) if support[i].sum() > 1}
     form = plan.form
     if form.noisy:
-        reach, least = 8, 1e-11 if form.persons is None else 1e-7
-        while form.pmf(reach)[0] > least:
-            reach += 1
-        wide = form.pmf(reach + 8)
+        wide = noise(form)
         return {(i, j): wide[8 - table[i, j] : len(wide) - table[i, j]] for i in rows for j in rows[i]}
     if form.name == "paper":
         form = fitted(form, tuple(table.sum(axis=1).tolist()))
@@ -144,6 +141,15 @@ def blocks(plan, table, support):
             shapes = np.array(urn.weights) / urn.unit
             law[i] = row_law(tuple(shapes), plan.draws)
     return law
+
+
+@functools.lru_cache(maxsize=64)
+def noise(form):
+    """The law of the noise as far as it matters, and by the largest count of a table beyond."""
+    reach, least = 8, 1e-11 if form.persons is None else 1e-7
+    while form.pmf(reach)[0] > least:
+        reach += 1
+    return form.pmf(reach + 8)
 
 
 @functools.lru_cache(maxsize=8)
@@ -321,8 +327,8 @@ def test_persons_with_a_bound_for_each_row_and_more_records_than_are_kept():
 
 
 FIXED = (
-    "The claims below hold for every database: row totals, empty rows and empty cells are not taken as public, and a change of them is"
-    " covered at the same numbers.",
+    "The claims below hold for every database: row totals, empty rows and empty cells are not taken as public, and a change that alters"
+    " them is covered by the same numbers.",
     "Persons are protected: at most 2 records of a person are kept, a uniformly random part of that person's own records, and the rest left"
     " out before anything else is done. A person is what the column of identifiers calls one: a person with two identifiers counts as two,"
     " and records without an identifier were left out. Not covered: what one person's records say of another.",
@@ -345,7 +351,7 @@ def test_no_sentence_is_left_unread(made, form, adjacency, persons, support):
     assert statement["hidden"] == [PROTECTED[adjacency, persons], FIXED[0]]
     assert all(CLAIM.fullmatch(sentence) for sentence in statement["meaning"])
     assert statement["who"] == FIXED[1] if persons else SEVERAL.fullmatch(statement["who"])
-    assert f"any one {'person' if persons else 'record'} of it" in statement["not_hidden"]
+    assert f"whether or not any one {'person' if persons else 'record'} is in the data" in statement["not_hidden"]
     text = " ".join(in_words(statement).split())
     for sentence in (*statement["hidden"], *statement["meaning"], statement["who"], statement["not_hidden"]):
         assert " ".join(sentence.split()) in text
