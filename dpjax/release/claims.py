@@ -25,13 +25,12 @@ from __future__ import annotations
 import dataclasses
 import math
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
 from dpjax._decimals import decimal_up, shown
 from dpjax.release.forms import Form, Replaced
 from dpjax.release.person_bound import PersonBound
 from dpjax.release.rationals import as_written
-from dpjax.release.selection import ThresholdedSelection
 from dpjax.simplex.pseudocount import Adjacency
 
 _CHANGES = {
@@ -93,7 +92,21 @@ class Claim:
         return {**dataclasses.asdict(self), "factor": self.factor, "words": self.in_words}
 
 
-def claims(form: Form, selection: ThresholdedSelection | None, *, epsilon: float, delta: float) -> list[Claim]:
+class Selection(Protocol):
+    """A private choice of the support, with a budget of its own under the form's relation and unit."""
+
+    @property
+    def epsilon(self) -> float:
+        """What it spends, nats."""
+        ...
+
+    @property
+    def delta(self) -> float:
+        """What it spends."""
+        ...
+
+
+def claims(form: Form, selection: Selection | None, *, epsilon: float, delta: float) -> list[Claim]:
     """What is claimed of the whole release: its own relation first; under "add-remove" then a replacement, where its delta is below 1."""
     relation, unit = relation_and_unit(form.neighbours)
     found = [Claim(relation=relation, unit=unit, epsilon=epsilon, delta=delta, basis=form.accountant if selection is None else SUM)]
@@ -164,7 +177,7 @@ def shown_factor(epsilon: float) -> str:
     return f"e^{shown(epsilon)}" if factor is None else shown(factor)
 
 
-def _whole(replaced: Replaced, selection: ThresholdedSelection | None) -> Replaced | None:
+def _whole(replaced: Replaced, selection: Selection | None) -> Replaced | None:
     """A replacement in the form and in the selection of the support; None where no delta below 1 follows."""
     epsilon, delta, basis = replaced.epsilon, Fraction(replaced.delta), replaced.basis
     if selection is not None:
