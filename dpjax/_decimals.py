@@ -14,13 +14,17 @@ _DIGITS = 6
 
 
 def decimal_up(value: Fraction | float, digits: int = _DIGITS) -> float:
-    """A number of `digits` digits that is at least `value`."""
-    return _rounded(Fraction(value), digits, math.ceil)
+    """A number of `digits` digits that is at least `value`; a float is the decimal that it prints as.
+
+    >>> decimal_up(Fraction(1, 3)), decimal_up(0.1), decimal_up(2.71828, 4)
+    (0.333334, 0.1, 2.719)
+    """
+    return _rounded(_exactly(value), digits, math.ceil)
 
 
 def decimal_down(value: Fraction | float, digits: int = _DIGITS) -> float:
-    """A number of `digits` digits that is at most `value`."""
-    return _rounded(Fraction(value), digits, math.floor)
+    """A number of `digits` digits that is at most `value`; a float is the decimal that it prints as."""
+    return _rounded(_exactly(value), digits, math.floor)
 
 
 def shown(value: float) -> str:
@@ -30,6 +34,10 @@ def shown(value: float) -> str:
     ('1', '0.1', '1.23456789', '4e-05')
     """
     return repr(float(value)).removesuffix(".0")
+
+
+def _exactly(value: Fraction | float) -> Fraction:
+    return Fraction(repr(float(value))) if isinstance(value, float) else Fraction(value)
 
 
 def _rounded(value: Fraction, digits: int, whole: Callable[[Fraction], int]) -> float:

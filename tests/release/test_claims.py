@@ -442,11 +442,13 @@ def test_decimals_err_on_their_side_at_powers_of_ten_and_beyond_floats():
     for value in (*near, *(10.0 ** rng.uniform(-300, 300, 300)).tolist()):
         for digits in (4, 6):
             up, down = decimal_up(value, digits), decimal_down(value, digits)
-            assert Fraction(shown(down)) <= Fraction(value) <= Fraction(shown(up))
+            assert Fraction(shown(down)) <= Fraction(repr(value)) <= Fraction(shown(up))
             assert up <= value * (1 + 1.01 * 10.0 ** (1 - digits))
             assert down >= value * (1 - 1.01 * 10.0 ** (1 - digits))
             assert len(shown(up).split("e")[0].replace(".", "").strip("0")) <= digits
+            assert decimal_up(up, digits) == decimal_down(up, digits) == up
     assert decimal_up(0) == 0.0
+    assert (decimal_up(0.03), decimal_down(0.03), decimal_up(0.1)) == (0.03, 0.03, 0.1)
 
 
 @pytest.mark.parametrize(("adjacency", "word"), [("replace", "any"), ("add-remove", "add-remove")])
