@@ -25,7 +25,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from dpjax._decimals import decimal_up, shown
 from dpjax.release.forms import Form, Replaced
@@ -92,6 +92,7 @@ class Claim:
         return {**dataclasses.asdict(self), "factor": self.factor, "words": self.in_words}
 
 
+@runtime_checkable
 class Selection(Protocol):
     """A private choice of the support, with a budget of its own under the form's relation and unit."""
 
