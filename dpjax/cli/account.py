@@ -7,6 +7,7 @@ import pathlib
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dpjax._decimals import decimal_down, shown
 from dpjax.cli.option_names import by_option
 
 if TYPE_CHECKING:
@@ -58,11 +59,14 @@ class Account(NamedTuple):
         with by_option(_OPTIONS):
             left = charge(self.path, self.data_set, self.neighbours, self.amount, once=self.once, budget=self.budget)
         with contextlib.suppress(OSError):  # it is charged, whether or not anybody hears it
-            print(f"charged to {self.path}; left: epsilon {left[0]:.6g}, delta {left[1]:.6g}", file=sys.stderr)
+            epsilon, delta = (shown(decimal_down(amount)) for amount in left)
+            print(f"charged to {self.path}; left: epsilon {epsilon}, delta {delta}", file=sys.stderr)
 
     def told(self) -> str:
         """What was charged, for a message about what happened after."""
-        spent = f"epsilon {self.amount.epsilon:g}, delta {self.amount.delta:g} is charged to {self.path} and stays charged"
+        spent = (
+            f"epsilon {shown(self.amount.epsilon)}, delta {shown(self.amount.delta)} is charged to {self.path} and stays charged"
+        )
         return f"{spent}{'' if self.once is None else ', and with the first stream so is what its chain cost'}"
 
 

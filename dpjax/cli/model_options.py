@@ -29,7 +29,13 @@ Out = Annotated[
 ]
 Support = Annotated[str, typer.Option(help='Which transitions are possible: "all" pairs, a public FILE of pairs, or "private".')]
 SupportShare = Annotated[float, typer.Option(help="--support private: its share of the budget.")]
-AdjacencyName = Annotated[str, typer.Option(help='One record is "replace"d by any other, or "add-remove".')]
+AdjacencyName = Annotated[
+    str,
+    typer.Option(
+        help='What is protected: any one record (person) "replace"d by any other, or "add-remove": one more or fewer; then'
+        " a replacement costs more, and the statement says how much."
+    ),
+]
 Mechanism = Annotated[
     str,
     typer.Option(

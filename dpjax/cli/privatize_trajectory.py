@@ -150,6 +150,7 @@ def _spending(account: Account | None, out: pathlib.Path | None) -> Iterator[Cal
 
 def _account(release: TrajectoryRelease, said: TrajectoryStatement, given: LedgerOptions) -> Account | None:
     """The ledger, checked; a chain that is itself a private release is charged with the first of its streams, once."""
+    from dpjax._decimals import shown
     from dpjax._errors import require
     from dpjax.release import Charge
     from dpjax.release.trajectory_statement import neighbours
@@ -162,7 +163,7 @@ def _account(release: TrajectoryRelease, said: TrajectoryStatement, given: Ledge
             str(given.path),
             f"nothing can be charged for the chain: {chain.get('no_sum')}",
         )
-        released = f"released at ({chain['epsilon']:g}, {chain['delta']:g}) for {chain['adjacency_in_words']}"
+        released = f"released at ({shown(chain['epsilon'])}, {shown(chain['delta'])}) for {chain['adjacency_in_words']}"
         what = (
             f"the chain {chain['sha256_of_lengths'][:16]}, {released}; changes of its data: {chain['changes_in_the_chains_data']}"
         )

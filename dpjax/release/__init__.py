@@ -9,7 +9,7 @@ selection              a private support through OpenDP
 model, plan            the private model; a release from beginning to end
 statement, output      the privacy statement; the files, all or none
 error_bars, noise_bars what a receiver can say, from the release alone
-unit                   who is protected, in words
+claims                 what is claimed: relation, unit, epsilon, delta, and the sentences made from them
 ledger                 a budget for one data set
 private_report         what the holder alone may see
 exact_coins            coins of bias exp(-x), discrete Laplace and Gaussian noise, exactly
@@ -21,6 +21,7 @@ Nothing here takes a seed, and no float reaches a random decision.
 """
 
 from dpjax.release.chain_budget import ChainBudget
+from dpjax.release.claims import Claim
 from dpjax.release.discrete_counts import NoisyCounts, release_counts_gaussian, release_counts_laplace
 from dpjax.release.error_bars import error_bars
 from dpjax.release.exact_coins import coin_exp, discrete_gaussian, discrete_laplace
@@ -40,6 +41,7 @@ from dpjax.release.private_report import private_report
 from dpjax.release.public_files import read_public_labels, read_public_support
 from dpjax.release.records import PersonColumn, Records, read_records
 from dpjax.release.selection import ThresholdedSelection
+from dpjax.release.statement import restated
 from dpjax.release.stream import StreamError, private_lines
 from dpjax.release.theorem7 import Theorem7Form
 from dpjax.release.trajectory import TrajectoryRelease
@@ -50,6 +52,7 @@ __all__ = [
     "Budget",
     "ChainBudget",
     "Charge",
+    "Claim",
     "NoiseForm",
     "NoisyCounts",
     "PaperForm",
@@ -84,6 +87,7 @@ __all__ = [
     "read_release",
     "release_counts_gaussian",
     "release_counts_laplace",
+    "restated",
     "trajectory_statement",
     "write_private",
     "write_release",

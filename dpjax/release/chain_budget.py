@@ -17,12 +17,12 @@ import math
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from dpjax._decimals import decimal_up
 from dpjax._errors import invalid, require
-from dpjax.release.decimals import decimal_up
+from dpjax.release.claims import group_delta
 from dpjax.release.rationals import exact_positive
 from dpjax.release.trajectory import TrajectoryRelease
 
-_MARGIN = Fraction(1 + 1e-9)  # over the round-off of the sum of exponentials
 IN_WORDS = {
     "replace": "any record replaced by any other",
     "add-remove": "any record added or removed",
@@ -97,12 +97,6 @@ def _changes(release: TrajectoryRelease, adjacency: str) -> int | str:
 
 
 def _group_delta(changes: int, budget: ChainBudget) -> float | None:
-    """delta (e^(k epsilon) - 1)/(e^epsilon - 1), rounded up; None where it is 1 or more."""
-    if budget.delta == 0 or changes == 1:
-        return budget.delta
-    try:
-        factor = math.expm1(changes * budget.epsilon) / math.expm1(budget.epsilon)
-    except OverflowError:
-        return None
-    delta = Fraction(str(budget.delta)) * Fraction(factor) * _MARGIN
-    return decimal_up(delta) if delta < 1 else None
+    """What `group_delta` says, as a decimal; None where it is 1 or more."""
+    delta = group_delta(changes, Fraction(str(budget.epsilon)), Fraction(str(budget.delta)))
+    return None if delta is None else decimal_up(delta)

@@ -9,12 +9,17 @@ database and every cell,
 
 and the m that satisfy the inequality form an interval, the roots of a quadratic (Wilson's with v in place of 1/M).
 
+Where persons are protected c and N count the records that were kept of them. The bars speak of the shares among these and of no others:
+leaving records out moves the shares by an amount that the release does not tell, and the shares among all records of the persons may lie
+outside far more often than 1 - level. Every result says so in its attribute `speaks_of`.
+
 How far m is from the share c/N depends on N, which is private. Who knows N, or believes it, gets an interval of the share: A = s (N +
 n alpha) is then known, and c/N = m (1 + n alpha/N) - alpha/N.
 """
 
 from __future__ import annotations
 
+import json
 import pathlib
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +38,9 @@ def error_bars(release: Any, *, level: float = 0.95, row_records: Any = None) ->
     row_records: None (the cells' means; nothing but the release is used), or the receiver's own knowledge of how many records each
     row holds, one number or one a row: the shares themselves. level: of each cell by itself; the intervals rest on Chebyshev's
     inequality and are wide. `standard_error` is the root of the largest variance at the estimate. NaN outside the support.
+
+    Attribute `speaks_of`, of the result and of each variable: of which shares the bars speak. Where persons are protected these are the shares
+    among the records kept of them; of the shares among all their records nothing is promised.
     """
     require(0 < level < 1, "level", level, "give a probability strictly between 0 and 1")
     data = _opened(release)
@@ -69,13 +77,21 @@ def _interval(share: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.nda
 def _labelled(data: Any, support: np.ndarray, values: list[np.ndarray], known: np.ndarray) -> xr.Dataset:
     import xarray as xr
 
+    speaks_of = {"speaks_of": _speaks_of(data)}
     names = ("estimate", "standard_error", "lower", "upper")
     blank = dict(zip(names, (np.nan, np.nan, 0.0, 1.0), strict=True))
     drawn = {
-        name: (("from", "to"), np.where(support, np.where(known, value, blank[name]), np.nan))
+        name: (("from", "to"), np.where(support, np.where(known, value, blank[name]), np.nan), speaks_of)
         for name, value in zip(names, values, strict=True)
     }
-    return xr.Dataset(drawn, coords={"from": data["from"], "to": data["to"]})
+    return xr.Dataset(drawn, coords={"from": data["from"], "to": data["to"]}, attrs=speaks_of)
+
+
+def _speaks_of(data: Any) -> str:
+    """Of which shares the error bars of this release speak."""
+    from dpjax.release.statement import speaks_of
+
+    return speaks_of(json.loads(data.attrs.get("privacy_statement", "{}")))
 
 
 def _opened(release: Any) -> Any:

@@ -6,6 +6,7 @@ A form is chosen before the data are read. `draw_row` is the only thing that rea
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -25,6 +26,14 @@ class Urn(NamedTuple):
     def draw(self, draws: int) -> list[int]:
         """How often each cell comes up."""
         return polya_urn(self.weights, self.unit, draws).tolist()
+
+
+class Replaced(NamedTuple):
+    """What a replacement costs in a form of "add-remove": epsilon exactly, delta an upper bound, and by which argument."""
+
+    epsilon: Fraction
+    delta: float
+    basis: str
 
 
 URN_CELLS = "a supported cell drawn x times of M has probability (x + 1/2)/(M + n/2), n the row's supported cells"
@@ -62,6 +71,10 @@ class Form(Protocol):
     @property
     def neighbours(self) -> str:
         """ "replace", "add-remove", either with "-person", or "replace-within-row"; a ledger adds under one of them."""
+        ...
+
+    def replaced(self) -> Replaced | None:
+        """What a replacement costs where `neighbours` is "add-remove"; None where replacing is the form's own relation."""
         ...
 
     @property

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from dpjax._decimals import decimal_down, decimal_up, shown
 from dpjax._errors import invalid, require, require_number
 
 Amounts = tuple[float, float]
@@ -102,7 +103,8 @@ def _after(
         spent = _sum(ledger["releases"], name)
         rest = Fraction(str(ledger[name])) - spent
         wanted = _sum([one._asdict() for one in charged], name)
-        mend = f"the ledger {path} has {float(rest):.6g} of its {name} left ({float(spent):.6g} of {ledger[name]:g} is spent)"
+        left_over, used = shown(decimal_down(rest)), shown(decimal_up(spent))
+        mend = f"the ledger {path} has {left_over} of its {name} left ({used} of {shown(ledger[name])} is spent)"
         require(wanted <= rest, name, float(min(wanted, _LARGEST)), mend)
         left.append(float(rest - wanted))
     return charged, (left[0], left[1])

@@ -7,7 +7,8 @@ rises in c and falls in C, so with probability at least `level`
     (y - q)^+ / ((y - q)^+ + Y + q') <= c/(c + C) <= (y + q)/(y + q + (Y - q')^+),
 
 and 0 and 1 where a denominator is not positive. q is exact, q' from the law of the sum, by Fourier transform, its round-off added. A row
-without a record has no shares, and the interval says nothing of it.
+without a record has no shares, and the interval says nothing of it. Where persons are protected c and C count the records kept of them: nothing is
+promised of the shares among all their records.
 """
 
 from __future__ import annotations

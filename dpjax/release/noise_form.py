@@ -28,11 +28,12 @@ import numpy as np
 from dpjax._errors import require
 from dpjax.baselines.discrete_gaussian import DiscreteGaussianMechanism, calibrated_variance, gaussian_delta
 from dpjax.baselines.discrete_laplace import SENSITIVITY, DiscreteLaplaceMechanism
+from dpjax.release.claims import EVERY_DATABASE, neighbours, protected
 from dpjax.release.exact_coins import discrete_gaussian, discrete_laplace
+from dpjax.release.forms import Replaced
 from dpjax.release.person_bound import PersonBound
 from dpjax.release.rationals import as_written
 from dpjax.release.reference import laplace_error, noise_error
-from dpjax.release.unit import EVERY_DATABASE, hidden, neighbours
 from dpjax.simplex.pseudocount import Adjacency
 
 Noise = Literal["discrete-laplace", "discrete-gaussian"]
@@ -71,7 +72,7 @@ class NoiseForm:
         require(name in ("discrete-laplace", "discrete-gaussian"), "form", name, "no such noise")
         require(adjacency in SENSITIVITY, "adjacency", adjacency, 'it must be "replace" or "add-remove"')
         if name == "discrete-laplace":
-            b = _l1(adjacency, persons) / as_written(epsilon)
+            b = l1_sensitivity(adjacency, persons) / as_written(epsilon)
             require(b <= _LARGEST, "epsilon", epsilon, "that is too much noise: raise epsilon, or keep fewer records a person")
             return cls(name=name, epsilon=epsilon, delta=0.0, parameter=b, adjacency=adjacency, persons=persons)
         if persons is None or persons.records == 1:
@@ -85,14 +86,26 @@ class NoiseForm:
         """An upper bound of delta at epsilon; 1 for Laplace noise of a smaller scale than epsilon allows."""
         if self.name == "discrete-laplace":
             return 0.0 if self.parameter * as_written(self.epsilon) >= self.l1 else 1.0
+        return self._gaussian_delta(self.adjacency)
+
+    def replaced(self) -> Replaced | None:
+        """Under "add-remove": a replacement, by the same noise: its epsilon where it is pure, else its delta at the same epsilon."""
+        if self.adjacency == "replace":
+            return None
+        if self.name == "discrete-laplace":
+            return Replaced(l1_sensitivity("replace", self.persons) / self.parameter, 0.0, self.accountant)
+        return Replaced(as_written(self.epsilon), self._gaussian_delta("replace"), self.accountant)
+
+    def _gaussian_delta(self, adjacency: Adjacency) -> float:
+        """The exact delta at epsilon for a record; an upper bound for a person of several."""
         if self.persons is None or self.persons.records == 1:
-            return gaussian_delta(self.epsilon, float(self.parameter), self.adjacency)
-        return concentrated_delta(self.epsilon, float(_l2_squared(self.adjacency, self.persons) / (2 * self.parameter)))
+            return gaussian_delta(self.epsilon, float(self.parameter), adjacency)
+        return concentrated_delta(self.epsilon, float(_l2_squared(adjacency, self.persons) / (2 * self.parameter)))
 
     @property
     def l1(self) -> int:
         """L1 sensitivity of the whole table."""
-        return _l1(self.adjacency, self.persons)
+        return l1_sensitivity(self.adjacency, self.persons)
 
     @property
     def neighbours(self) -> str:
@@ -159,7 +172,7 @@ class NoiseForm:
 
     def sentences(self) -> list[str]:
         """Every database is covered; row totals and empty cells are private."""
-        return [hidden(self.adjacency, self.persons), EVERY_DATABASE]
+        return [protected(self.adjacency, self.persons), EVERY_DATABASE]
 
     def pmf(self, reach: int) -> np.ndarray:
         """The law of the noise on -reach..reach, float64."""
@@ -175,7 +188,8 @@ def concentrated_delta(epsilon: float, rho: float) -> float:
     return float(min(1.0, math.exp(min(float(log_delta.min()), 0.0)) * _SAFETY))
 
 
-def _l1(adjacency: Adjacency, persons: PersonBound | None) -> int:
+def l1_sensitivity(adjacency: Adjacency, persons: PersonBound | None) -> int:
+    """By how much the counts change at most, in absolute value and in all."""
     return SENSITIVITY[adjacency] * (1 if persons is None else persons.records)
 
 

@@ -11,7 +11,7 @@ Keeping the first m in the file's order would be as private and biased to whatev
 from __future__ import annotations
 
 import dataclasses
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 from dpjax.release.entropy import SYSTEM, Below
 from dpjax.release.person_bound import PersonBound
@@ -33,17 +33,19 @@ class PersonSampler:
 
     def __init__(self, bound: PersonBound, below: Below = SYSTEM) -> None:
         self.bound, self.below = bound, below
+        self.everything = Counter[tuple[int, int]]()  # all records, for the private report alone
         self._kept = defaultdict[str, dict[int, _Reservoir]](dict)
 
     def add(self, person: str, origin: int, target: int) -> None:
         """One record of a person."""
+        self.everything[origin, target] += 1
         rows = self._kept[person]
         row = 0 if self.bound.per_row is None else origin
         rows.setdefault(row, _Reservoir()).add((origin, target), self.bound.in_a_cell, self.below)
 
     def records(self) -> Records:
         """The records that are kept, bounded; each call draws anew among what the rows have kept."""
-        found = Records(bound=self.bound)
+        found = Records(bound=self.bound, everything=Counter(self.everything))
         for rows in self._kept.values():
             pool = [pair for row in rows.values() for pair in row.pairs]
             kept = _some(pool, self.bound.records, self.below)

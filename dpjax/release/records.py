@@ -50,12 +50,14 @@ _TEXT_LAYOUTS = ("matrix", "triples", "pairs")
 class Records:
     """SECRET. counts: (from, to) by index -> whole number, only where positive; dropped: how many records went, by reason.
 
-    bound: what was kept of each person, None where persons are not known.
+    bound: what was kept of each person, None where persons are not known. everything: then the counts of all records between public labels,
+    kept or not, of a person or of nobody; for the private report alone.
     """
 
     counts: Counter[tuple[int, int]] = dataclasses.field(default_factory=Counter)
     dropped: Counter[str] = dataclasses.field(default_factory=Counter)
     bound: PersonBound | None = None
+    everything: Counter[tuple[int, int]] = dataclasses.field(default_factory=Counter)
 
 
 def checked_pairs(counts: Mapping[Any, Any], n_states: int) -> dict[tuple[int, int], int]:
@@ -122,6 +124,7 @@ class Reader:
             if person:
                 self.sampler.add(person, origin, target)
             else:
+                self.sampler.everything[origin, target] += 1
                 self.drop("without a person", 1)
         elif count:
             self._read.counts[origin, target] += count

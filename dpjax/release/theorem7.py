@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpjax._errors import invalid, require
-from dpjax.release.forms import EXACT, URN_CELLS, Urn
+from dpjax.release.claims import EVERY_DATABASE, neighbours, protected
+from dpjax.release.forms import EXACT, URN_CELLS, Replaced, Urn
 from dpjax.release.person_bound import PersonBound
 from dpjax.release.person_cost import Cost, person_cost
-from dpjax.release.rationals import rounded_up, verified
+from dpjax.release.rationals import as_written, rounded_up, verified
 from dpjax.release.reference import pseudocount_error
-from dpjax.release.unit import EVERY_DATABASE, hidden, neighbours
 from dpjax.simplex.pseudocount import Adjacency, PseudocountMechanism
 
 _RATIOS = np.geomspace(1.02, 12.0, 16)  # of alpha to its floor
@@ -91,7 +91,17 @@ class Theorem7Form:
     @functools.cached_property
     def cost(self) -> Cost:
         """delta at epsilon, exactly for a record and from above for a person, and by which argument."""
-        return _Target(self.epsilon, self.delta, self.adjacency, self.persons).cost(float(self.scale), float(self.pseudocount))
+        return self._target(self.adjacency).cost(float(self.scale), float(self.pseudocount))
+
+    def replaced(self) -> Replaced | None:
+        """Under "add-remove": the delta of a replacement at the same epsilon, by the accountant of the same parameters."""
+        if self.adjacency == "replace":
+            return None
+        cost = self._target("replace").cost(float(self.scale), float(self.pseudocount))
+        return Replaced(as_written(self.epsilon), cost.delta, cost.accountant)
+
+    def _target(self, adjacency: Adjacency) -> _Target:
+        return _Target(self.epsilon, self.delta, adjacency, self.persons)
 
     @property
     def neighbours(self) -> str:
@@ -167,7 +177,7 @@ class Theorem7Form:
 
     def sentences(self) -> list[str]:
         """Every database is covered; row totals and empty cells are private."""
-        return [hidden(self.adjacency, self.persons), EVERY_DATABASE]
+        return [protected(self.adjacency, self.persons), EVERY_DATABASE]
 
 
 class _Target(NamedTuple):

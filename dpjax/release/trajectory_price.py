@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from dpjax.release.decimals import decimal_down
+from dpjax._decimals import decimal_down, decimal_up, shown
 from dpjax.release.lengths import STEPS, WholeDistances
 from dpjax.release.trajectory import TrajectoryRelease, selected
 from dpjax.selection import permute_and_flip
@@ -77,7 +77,7 @@ class PublicRun:
 
 def epsilon_for(release: TrajectoryRelease, target: int, largest: Fraction) -> Fraction:
     """An epsilon at which replacing one state costs at most `target`, by the proved bound (epsilon / rho) times the largest distance."""
-    return Fraction(str(decimal_down(target * release.rho / largest)))
+    return Fraction(str(decimal_down(target * release.rho / largest, digits=5)))
 
 
 def trajectory_price(release: TrajectoryRelease, fields: dict[str, Any]) -> list[str]:
@@ -91,21 +91,21 @@ def trajectory_price(release: TrajectoryRelease, fields: dict[str, Any]) -> list
         f"Share of states that come out unchanged, on a public run of {len(run.walk) - 1} steps of the chain itself (no data are looked at;"
         " exact probabilities of each step):",
         head,
-        _line(f"{own:g}", float(release.epsilon), run.in_the_clear(release.epsilon), "  this release"),
-        _line("0", 0.0, run.in_the_clear(Fraction(0)), "  any possible next state, nothing sensitive used"),
+        _line(shown(own), shown(decimal_up(release.epsilon)), run.in_the_clear(release.epsilon), "  this release"),
+        _line("0", "0", run.in_the_clear(Fraction(0)), "  any possible next state, nothing sensitive used"),
     ]
     if largest > 0:
         for target in TARGETS:
             epsilon = epsilon_for(release, target, largest)
-            lines.append(_line(f"at most {target}", float(epsilon), run.in_the_clear(epsilon), ""))
+            lines.append(_line(f"at most {target}", shown(float(epsilon)), run.in_the_clear(epsilon), ""))
     lines.append(
         "One state costs: the epsilon of replacing one state by any other. After a match: the private state before was the sensitive one."
     )
     return lines
 
 
-def _line(cost: str, epsilon: float, clear: Clear, what: str) -> str:
-    return f"{cost:>16}{epsilon:>12.5g}{clear.share:>12.1%}{clear.after_a_match:>15.1%}{clear.worst:>12.1%}{what}"
+def _line(cost: str, epsilon: str, clear: Clear, what: str) -> str:
+    return f"{cost:>16}{epsilon:>12}{clear.share:>12.1%}{clear.after_a_match:>15.1%}{clear.worst:>12.1%}{what}"
 
 
 def _walk(release: TrajectoryRelease, first: int, steps: int) -> list[int]:
