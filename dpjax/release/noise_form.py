@@ -71,7 +71,7 @@ class NoiseForm:
         require(name in ("discrete-laplace", "discrete-gaussian"), "form", name, "no such noise")
         require(adjacency in SENSITIVITY, "adjacency", adjacency, 'it must be "replace" or "add-remove"')
         if name == "discrete-laplace":
-            b = _l1(adjacency, persons) / as_written(epsilon)
+            b = l1_sensitivity(adjacency, persons) / as_written(epsilon)
             require(b <= _LARGEST, "epsilon", epsilon, "that is too much noise: raise epsilon, or keep fewer records a person")
             return cls(name=name, epsilon=epsilon, delta=0.0, parameter=b, adjacency=adjacency, persons=persons)
         if persons is None or persons.records == 1:
@@ -92,7 +92,7 @@ class NoiseForm:
     @property
     def l1(self) -> int:
         """L1 sensitivity of the whole table."""
-        return _l1(self.adjacency, self.persons)
+        return l1_sensitivity(self.adjacency, self.persons)
 
     @property
     def neighbours(self) -> str:
@@ -175,7 +175,8 @@ def concentrated_delta(epsilon: float, rho: float) -> float:
     return float(min(1.0, math.exp(min(float(log_delta.min()), 0.0)) * _SAFETY))
 
 
-def _l1(adjacency: Adjacency, persons: PersonBound | None) -> int:
+def l1_sensitivity(adjacency: Adjacency, persons: PersonBound | None) -> int:
+    """By how much the counts change at most, in absolute value and in all."""
     return SENSITIVITY[adjacency] * (1 if persons is None else persons.records)
 
 
