@@ -63,6 +63,7 @@ from dpjax.simplex.pseudocount import Adjacency
 Pairs = Mapping[tuple[int, int], int]  # (from, to) -> count, by index
 _LARGEST = 2**40  # of a scale or a threshold
 _SAFETY = 1 + 1e-12  # above the round-off of a sum of h
+_STATEMENT = "give a statement.json as dpjax wrote it"
 _TOO_LITTLE = "too little for a private support: raise epsilon, delta or the share"
 
 
@@ -179,10 +180,11 @@ def true_delta(statement: Mapping[str, Any]) -> float:
         scale = Fraction(statement.get("selection_scale_exactly", statement["selection_scale"]))
         epsilon, model = (Fraction(float(statement[name])) for name in ("selection_epsilon", "model_delta"))
         private = scale * epsilon >= l1_sensitivity(adjacency, persons)
-        spent = model + Fraction(selection_delta(scale, int(statement["selection_threshold"]), persons))
+        threshold = int(statement["selection_threshold"])
+        spent = model + Fraction(selection_delta(scale, max(threshold, 1), persons))
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
-        remedy = "give a statement.json as dpjax wrote it"
-        raise ValueError(f"the statement says a private support and lacks a number that belongs to it; {remedy}") from error
+        raise ValueError(f"the statement says a private support and lacks a number that belongs to it; {_STATEMENT}") from error
+    require(threshold >= 1, "selection_threshold", threshold, f"the statement is damaged: {_STATEMENT}")
     require(private, "selection_scale", float(scale), "its noise spends more than the selection_epsilon of the statement")
     return min(1.0, -float_down(-spent))
 
