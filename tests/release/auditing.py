@@ -4,24 +4,27 @@ Records go in, the released draws and support come out; nothing is looked at tha
 The scores are log-likelihood ratios of the released draws, best by Neyman and Pearson; with a private support the categories are the
 released support together with a cut of those scores.
 
-*What a private support spends* is audited apart, by an event that is fixed beforehand: row a supports only a to b (or row b only b to a). All draws count
-then, and the limits of one event, `delta_limit`, say how much delta the claimed epsilon needs. Two kinds of databases:
+*What a private support spends* is audited apart, by an event that is fixed beforehand: row a supports only a to b (or row b only b to a). All
+draws count then, and the limits of one event, `delta_limit`, say how much delta the claimed epsilon needs. Two kinds of databases:
 
     something against nothing   records in empty pairs against none there: what delta pays for. Under the second the event never happens
     about the threshold         T records a to b and T - 1 a to a against the reverse, or against one record fewer: what epsilon pays for
 
-Failure rate of a right release: 1e-4 for each. Power: `surely` says what the draws of a faulty release prove with probability 1 - 1e-6, by the exact law of
-the event. The two figures at its worst cases, at epsilon 1 to 4 and delta .05:
+Failure rate of a right release: 1e-4 for each. Power: `surely` says what the draws of a faulty release prove with probability 1 - 1e-6, by
+the exact law of the event; tests see that it is above the claimed delta.
 
-    case                                        event, right     event, faulty            draws of each
-    the old threshold, record added, eps 2      .0234 / 0        .142 / 0                 4,000
-    the same, record replaced, eps 4            .0234 / 0        .142 / 0                 20,000
-    the same, a person of 2 records, eps 4      .0451 / 0        .264 / 0                 10,000
-    replacement where adding was claimed, eps 1                  .505 / .0835             4,000
-    half the noise, eps 1                       .372 / .151      .505 / .0835             4,000
-    an unbounded person of 30 records, eps 1    .05 / 0          .8 / 0                   4,000
+    case, all at delta .05                       event, right     event, faulty    draws of each    surely proved
+    the old threshold: a record added, eps 2     .0234 / 0        .142 / 0         4,000            .078
+    a record replaced, eps 4                     .0234 / 0        .142 / 0         20,000           .093
+    a person of two records added, eps 4         .0463 / 0        .264 / 0         10,000           .170
+    replacement claimed under add-remove, eps 1                   .505 / .0836     4,000            .094
+    half the noise: replace, eps 1               .373 / .152      .505 / .0836     4,000            .094
+    half the noise: add-remove, eps 1            .711 / .289      .858 / .142      1,000            .068
+    a person of 30 records: replace, eps 1       .0198 / 0        .781 / 0         500              .549
+    a person of 30 records: add-remove, eps 1    .0286 / 0        .997 / 0         500              .890
 """
 
+import dataclasses
 import functools
 import math
 from typing import Any, NamedTuple
@@ -34,6 +37,7 @@ from dpjax.cli.privatize_model import _Reading
 from dpjax.release import PersonBound, PersonSampler, Plan
 from tests.release.conftest import records_of
 from tests.release.laws import dirichlet_multinomial
+from tests.release.old_threshold import old_selection, unverified
 
 CONFIDENCE = 1 - 1e-4
 EPSILON, DELTA = 1.0, 0.05
@@ -55,10 +59,12 @@ def plan_of(support="all", adjacency="replace", draws=150):
 def from_a_file(plan, folder):
     """The command's own way from records to a model: a file of them is written, read and drawn from."""
     path = folder / "trips.csv"
+    column = None if plan.form.persons is None else "who"  # all records are then one person's
 
     def draw(records):
-        path.write_text("from,to\n" + "".join(f"{LABELS[i]},{LABELS[j]}\n" * count for (i, j), count in records.counts.items()))
-        return plan.draw(_Reading(path, "auto", "stop", None).records(plan))
+        lines = "".join(f"{LABELS[i]},{LABELS[j]},x\n" * count for (i, j), count in records.counts.items())
+        path.write_text(f"from,to,who\n{lines}")
+        return plan.draw(_Reading(path, "auto", "stop", column).records(plan))
 
     return draw
 
@@ -199,6 +205,31 @@ def about_the_threshold(adjacency, **options):
     return Case(options, [[0, t - 1], [0, 0]], ([(0, 1)], []))
 
 
+def replaced_under_adding():
+    """The databases about the threshold of a replacement, and a plan that protects only what is added or removed."""
+    plan = about_the_threshold("add-remove")
+    (_, t), _ = plan.others
+    return plan._replace(others=[[t, t], [0, 0]], lives=([(0, 1)], [(0, 0)]))
+
+
+def thirty(adjacency):
+    """A person of thirty records a to b, where three are kept, against one of thirty b to a or none."""
+    options = {"epsilon": 1.0, "adjacency": adjacency, "records_per_person": 3}
+    return Case(options, NOTHING, ([(0, 1)] * 30, [(1, 0)] * 30 if adjacency == "replace" else []))
+
+
+def quiet(plan):
+    """The plan with half the noise of its selection."""
+    return dataclasses.replace(plan, selection=unverified(plan.selection, scale=plan.selection.scale / 2))
+
+
+def as_it_was(plan):
+    """The plan with the threshold of earlier versions."""
+    now = plan.selection
+    return dataclasses.replace(plan, selection=old_selection(now.epsilon, now.delta, now.adjacency, now.persons))
+
+
+UNBOUNDED = PersonBound(30)
 NOTHING = [[0, 0], [0, 0]]
 APPEARS = {
     "a record is added": Case({"epsilon": 2.0, "adjacency": "add-remove"}, NOTHING, ([(0, 1)], [])),
