@@ -18,7 +18,8 @@ def old_selection(epsilon, delta, adjacency, persons=None):
     scale = l1 / epsilon
     while l1 / Fraction(scale) > epsilon:  # OpenDP's map rounds up
         scale = math.nextafter(scale * (1 + 1e-12), math.inf)
-    threshold = linf + 1
+    q, least = math.exp(-1 / scale), -math.expm1(math.log1p(-delta) / l0)  # of P(Z >= T - linf + 1)
+    threshold = max(linf + 1, linf - 3 - math.floor(scale * math.log(least * (1 + q))))
     while old_delta(scale, threshold, (l0, l1, linf)) > delta:
         threshold += 1
     return unverified(
