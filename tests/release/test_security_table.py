@@ -1,13 +1,14 @@
 """The table in SECURITY.md of what earlier private supports spent: every figure is computed again, by the exact law."""
 
+import itertools
 import pathlib
 
-import numpy as np
 import pytest
 
 from dpjax.release import PersonBound
 from dpjax.release.selection import selection_delta
-from tests.release.old_threshold import old_selection
+from tests.release.old_threshold import old_delta, old_distance, old_selection, unverified
+from tests.unchecked import as_a_user_has_it  # noqa: F401
 
 PAGE = pathlib.Path(__file__).parents[2] / "SECURITY.md"
 ROWS = {
@@ -23,19 +24,29 @@ ROWS = {
     "a person replaced, 10 records": ("replace", PersonBound(10)),
 }
 EPSILONS = (0.5, 1.0, 2.0, 3.0, 4.0, 8.0)
-DELTAS = np.geomspace(1e-9, 0.05, 400)
+LEAST, MOST = 1e-9, 0.05
 
 
 def overspent(row, form, share, epsilon):
-    """True delta over stated delta of the whole release: the largest over deltas from 1e-9 to .05, and that at 1e-6."""
+    """True delta over stated delta of the whole release: the largest over deltas from 1e-9 to .05, and that at 1e-6.
+
+    At a threshold the ratio falls in delta, so it is largest at the least delta that leads there: what the old map said of the threshold.
+    """
     adjacency, persons = ROWS[row]
+    given = 1.0 if form == "discrete Laplace" else share
+    distance = old_distance(adjacency, persons)
 
-    def ratio(delta):
-        given = delta if form == "discrete Laplace" else delta * share
-        old = old_selection(epsilon * share, given, adjacency, persons)
-        return (selection_delta(old.scale, old.threshold, persons) + delta - given) / delta
+    def ratio(delta, old):
+        return (selection_delta(old.scale, old.threshold, persons) + delta - delta * given) / delta
 
-    return max(map(ratio, DELTAS)), ratio(1e-6)
+    def at(delta):
+        return ratio(delta, old_selection(epsilon * share, delta * given, adjacency, persons))
+
+    first = old_selection(epsilon * share, MOST * given, adjacency, persons)
+    stated = ((t, old_delta(float(first.scale), t, distance) / given) for t in itertools.count(first.threshold))
+    within = itertools.takewhile(lambda pair: pair[1] >= LEAST, stated)
+    ratios = [ratio(delta, unverified(first, threshold=threshold)) for threshold, delta in within]
+    return max(at(LEAST), at(MOST), *ratios), at(1e-6)
 
 
 def written(ratio):
@@ -45,7 +56,11 @@ def written(ratio):
 
 def printed():
     """The rows of the table, by what is protected, form and share."""
-    lines = [[cell.strip() for cell in line.strip("| \n").split("|")] for line in PAGE.read_text().splitlines() if line.startswith("| a ")]
+    lines = [
+        [cell.strip() for cell in line.strip("| \n").split("|")]
+        for line in PAGE.read_text().splitlines()
+        if line.startswith("| a ")
+    ]
     return {(row, form, float(share)): cells for row, form, share, *cells in lines}
 
 
