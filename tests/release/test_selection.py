@@ -50,8 +50,9 @@ def worst(selection, cells, others):
     stay = np.full(max(others) + bound.in_a_cell + 1, np.nan)
     missed = stay.copy()
     for count in {other + own for other in others for own in range(bound.in_a_cell + 1)}:
-        chance = kept(count, selection.scale, selection.threshold)
-        stay[count], missed[count] = float(chance), float(1 - chance)
+        with mpmath.workdps(40):  # `kept` cancels
+            chance = kept(count, selection.scale, selection.threshold)
+            stay[count], missed[count] = float(chance), float(1 - chance)
     largest = 0.0
     for other in itertools.combinations_with_replacement(others, cells):  # cells are alike: their order does not matter
         counts = [np.array(other) + side for side in (first, second)]
