@@ -15,8 +15,8 @@ the exact law of the event; tests see that it is above the claimed delta.
 
     case, all at delta .05                       event, right     event, faulty    draws of each    surely proved
     the old threshold: a record added, eps 2     .0234 / 0        .142 / 0         4,000            .078
-    a record replaced, eps 4                     .0234 / 0        .142 / 0         12,000           .069
-    a person of two records added, eps 4         .0463 / 0        .264 / 0         5,000            .102
+    a record replaced, eps 4                     .0234 / 0        .142 / 0         20,000           .093
+    a person of two records added, eps 4         .0463 / 0        .264 / 0         10,000           .171
     replacement claimed under add-remove, eps 1                   .505 / .0836     4,000            .094
     half the noise: replace, eps 1               .373 / .152      .505 / .0836     4,000            .094
     half the noise: add-remove, eps 1            .711 / .289      .858 / .142      1,000            .068
@@ -241,4 +241,4 @@ APPEARS = {
         ((0, 1), (1, 0)),
     ),
 }
-APPEARING_DRAWS = {"a record is added": 4000, "a record is replaced": 12_000, "a person is added": 5000}
+APPEARING_DRAWS = {"a record is added": 4000, "a record is replaced": 20_000, "a person is added": 10_000}
