@@ -1,13 +1,13 @@
 """audit: empirical lower bounds on epsilon for any sampler, at a stated confidence.
 
-clopper_pearson  exact binomial limits, and what they prove about epsilon
+clopper_pearson  exact binomial limits, and what they prove about epsilon or delta
 events           the event that tells two inputs apart, chosen on one half of the draws
 bound            the lower bound from the other half; these three know no mechanism
 targets          the package's own mechanisms, each at inputs where its claim is tight
 """
 
 from dpjax.audit.bound import AuditResult, audit, lower_bound
-from dpjax.audit.clopper_pearson import epsilon_limit, lower_limit, upper_limit
+from dpjax.audit.clopper_pearson import delta_limit, epsilon_limit, lower_limit, upper_limit
 from dpjax.audit.events import Event
 from dpjax.audit.targets import (
     Target,
@@ -24,6 +24,7 @@ __all__ = [
     "Event",
     "Target",
     "audit",
+    "delta_limit",
     "dirichlet_target",
     "epsilon_limit",
     "lower_bound",

@@ -204,6 +204,7 @@ def _start(release: TrajectoryRelease, start: str) -> int:
 def _chain_budget(epsilon: str | None, delta: str | None, adjacency: str | None, path: pathlib.Path | None) -> ChainBudget | None:
     from dpjax._errors import invalid, require
     from dpjax.release.chain_budget import IN_WORDS, chain_budget
+    from dpjax.release.selection import true_delta
 
     if path is None:
         for option, value in (("--chain-delta", delta), ("--chain-adjacency", adjacency)):
@@ -215,6 +216,7 @@ def _chain_budget(epsilon: str | None, delta: str | None, adjacency: str | None,
         require(value is None, option, value, "leave it out: --chain-statement says it")
     try:
         said = json.loads(path.read_text(encoding="utf-8"))
-        return chain_budget(str(said["epsilon"]), str(said["delta"]), said.get("adjacency"))
+        delta = max(said["delta"], true_delta(said)) if "selection_threshold" in said else said["delta"]
+        return chain_budget(str(said["epsilon"]), str(delta), said.get("adjacency"))
     except (KeyError, TypeError, AttributeError, json.JSONDecodeError, UnicodeDecodeError):
         invalid("--chain-statement", str(path), "it is no statement of a release: JSON with an epsilon and a delta")

@@ -5,7 +5,7 @@ forms                  what a form of the mechanism is: `theorem7` (the default)
 persons, person_bound  a bounded sample of each person's records; spreads, person_cost: what a person then costs
 reference, price       what a release will cost, before the data are read
 public_files, records  the public lists, and the records, read without quoting them
-selection              a private support through OpenDP
+selection              a private support, its exact cost, and the true delta of an earlier statement
 model, plan            the private model; a release from beginning to end
 statement, output      the privacy statement; the files, all or none
 error_bars, noise_bars what a receiver can say, from the release alone
@@ -40,7 +40,7 @@ from dpjax.release.plan import Plan
 from dpjax.release.private_report import private_report
 from dpjax.release.public_files import read_public_labels, read_public_support
 from dpjax.release.records import PersonColumn, Records, read_records
-from dpjax.release.selection import ThresholdedSelection
+from dpjax.release.selection import ThresholdedSelection, true_delta
 from dpjax.release.statement import restated
 from dpjax.release.stream import StreamError, private_lines
 from dpjax.release.theorem7 import Theorem7Form
@@ -89,6 +89,7 @@ __all__ = [
     "release_counts_laplace",
     "restated",
     "trajectory_statement",
+    "true_delta",
     "write_private",
     "write_release",
 ]

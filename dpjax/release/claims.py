@@ -15,7 +15,8 @@ full, a computed one is rounded up to six digits first.
     "replace-within-row"  record    one record moved to another cell of its row
 
 *Under "add-remove" a replacement is no single change*, but one removal and one addition. It has a claim of its own: that of the form under
-replacement, by the accountant of the same noise, plus two steps of a private selection of the support. k steps of an (epsilon, delta)-private
+replacement, by the accountant of the same noise, plus that of a private selection of the support: twice its epsilon and its delta, since the
+theorem of `selection` holds for counts that differ by 2 L at twice epsilon, and delta counts the pairs that are new on one side alone. k steps of an (epsilon, delta)-private
 mechanism cost (k epsilon, delta (1 + e^epsilon + ... + e^((k-1) epsilon))) (group privacy). Under "replace-within-row" the databases between two
 that keep the floor keep it too: move one record at a time from a cell that loses to one that gains, and every count stays between its ends.
 """
@@ -182,11 +183,8 @@ def _whole(replaced: Replaced, selection: Selection | None) -> Replaced | None:
     """A replacement in the form and in the selection of the support; None where no delta below 1 follows."""
     epsilon, delta, basis = replaced.epsilon, Fraction(replaced.delta), replaced.basis
     if selection is not None:
-        chosen = _steps(selection.epsilon, selection.delta)
-        if chosen is None:
-            return None
-        epsilon, delta = epsilon + chosen.epsilon, delta + Fraction(chosen.delta)
-        basis = f"the sum of what the support costs, {_TWO_STEPS}, and the model: {basis}"
+        epsilon, delta = epsilon + 2 * as_written(selection.epsilon), delta + Fraction(selection.delta)
+        basis = f"{SUM}; the model: {basis}"
     return Replaced(epsilon, decimal_up(delta), basis) if decimal_up(delta) < 1 else None
 
 

@@ -72,7 +72,7 @@ def build(
         "zero_cells": form.zero_cells,
         "planning_figures": dict(planned),
         "random_source": "os.urandom; whole-number arithmetic, no seed",
-        "versions": versions(*(("opendp",) if selection is not None else ())),
+        "versions": versions(),
         **_said(form, claims(form, selection, epsilon=epsilon, delta=delta)),
     }
 
@@ -147,10 +147,9 @@ def in_words(statement: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def versions(*more: str) -> dict[str, str]:
-    """What this was made with: dpjax, NumPy, SciPy, JAX, Python and `more`."""
-    names = ("numpy", "scipy", "jax", *more)
-    found = {name: importlib.metadata.version(name) for name in names}
+def versions() -> dict[str, str]:
+    """What this was made with: dpjax, NumPy, SciPy, JAX and Python."""
+    found = {name: importlib.metadata.version(name) for name in ("numpy", "scipy", "jax")}
     return {"dpjax": dpjax.__version__, **found, "python": platform.python_version()}
 
 
