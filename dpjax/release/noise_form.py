@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Literal
@@ -39,6 +40,7 @@ Noise = Literal["discrete-laplace", "discrete-gaussian"]
 CAP = 2**62
 _LARGEST = 2**40  # of a scale or a variance
 _SAFETY = 1 + 1e-12
+_ULPS = 8 * 2.0**-53
 _GRID = 1024  # variances for persons are multiples of 1/_GRID
 
 
@@ -171,8 +173,10 @@ class NoiseForm:
 def concentrated_delta(epsilon: float, rho: float) -> float:
     """delta at epsilon of a rho-zero-concentrated mechanism, rounded up: any order a is valid, the best of many is taken."""
     orders = 1 + np.geomspace(1e-3, 1e6, 4000)
-    log_delta = (orders - 1) * (orders * rho - epsilon) + orders * np.log1p(-1 / orders) - np.log(orders - 1)
-    return float(min(1.0, math.exp(min(float(log_delta.min()), 0.0)) * _SAFETY))
+    ours, other = (orders - 1) * orders * rho, (orders - 1) * epsilon
+    log_delta = ours - other + orders * np.log1p(-1 / orders) - np.log(orders - 1)
+    log_delta += _ULPS * (ours + other + 20)  # their difference cancels: rounded to the safe side
+    return float(min(1.0, max(math.exp(min(float(log_delta.min()), 0.0)) * _SAFETY, sys.float_info.min)))
 
 
 def _l1(adjacency: Adjacency, persons: PersonBound | None) -> int:
