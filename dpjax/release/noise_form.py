@@ -191,6 +191,7 @@ def _l2_squared(adjacency: Adjacency, persons: PersonBound) -> int:
 def _concentrated_variance(epsilon: float, delta: float, squared: int) -> Fraction:
     """A small multiple of 1/1024 whose concentrated delta is at most delta, verified at the fraction returned."""
     low, high = 0, 1
+    # ends: high doubles, up to the limit below
     while concentrated_delta(epsilon, squared * _GRID / (2 * high)) > delta:
         low, high = high, 2 * high
         require(
@@ -199,6 +200,7 @@ def _concentrated_variance(epsilon: float, delta: float, squared: int) -> Fracti
             (epsilon, delta),
             "that is too much noise: raise them, or keep fewer records a person",
         )
+    # ends: each turn halves a whole number
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if concentrated_delta(epsilon, squared * _GRID / (2 * middle)) <= delta else (middle, high)

@@ -104,4 +104,6 @@ def verified(make: Callable[[float], _M], holds: Callable[[_M], bool], epsilon: 
         found = make(1 - (2.0**power - 1) * 2.0**-52)
         if holds(found):
             return found
-    invalid("(epsilon, delta)", (float(epsilon), float(delta)), "no parameter near the edge could be verified: move one by a thousandth")
+    invalid(
+        "(epsilon, delta)", (float(epsilon), float(delta)), "no parameter near the edge could be verified: move one by a thousandth"
+    )

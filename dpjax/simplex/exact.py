@@ -37,6 +37,7 @@ from dpjax.simplex._rounding import (
     plain,
     smallest,
 )
+from dpjax.simplex._special import expm1mx
 from dpjax.simplex.hockey_stick import log_corner_claim, log_corner_delta, log_two_category_claim
 
 _CLOSE, _MARGIN, _CROWD = 2.0**-51, 1e-9, 8
@@ -45,6 +46,7 @@ _HALVINGS = 2200  # float64 has no two numbers further apart than so many halvin
 
 _corner = in_blocks(jax.jit(log_corner_claim))
 _two = in_blocks(jax.jit(log_two_category_claim))
+_expm1mx = in_blocks(jax.jit(expm1mx))
 
 
 def log_delta_of(epsilon: Numbers, k: Numbers, eta: Numbers, n_records: Numbers, n_categories: Numbers, among: int = 0) -> Numbers:
@@ -182,11 +184,10 @@ def _floor_of(epsilon: Numbers, eta: Numbers, n_records: Numbers, n: Numbers) ->
 def _limit(epsilon: Numbers, p: Numbers, q: Numbers) -> Numbers:
     """delta of Beta(t(p+1), tq) against Beta(tp, t(q+1)) as t -> 0: t times the logit has a two-sided exponential law."""
     total = p + q + 1
-    start = epsilon - np.log((p + 1) * q / (p * (q + 1)))
+    start = epsilon - (np.log1p(1 / p) - np.log1p(1 / q))
     right, left = np.maximum(start, 0.0), np.minimum(start, 0.0)
-    above = (p + 1) / total * np.exp(-q * right) - p / total * np.exp(epsilon - (q + 1) * right)
-    below = -q / total * np.expm1((p + 1) * left) + np.exp(np.minimum(epsilon, 100.0)) * (q + 1) / total * np.expm1(p * left)
-    return above + below
+    above = (p + 1) / ((q + 1) * total) * (np.exp(-q * right) - q * np.expm1(left))
+    return above + q / (p * total) * (_expm1mx((p + 1) * left) - (p + 1) * _expm1mx(left))
 
 
 def calibrate_exact(

@@ -232,7 +232,9 @@ def log_two_category_claim(
     return log_two_category_delta(_lowered(epsilon, size), k, eta, n_records)
 
 
-def log_gamma_claim(epsilon: Float[Array, "*shape"], a: Float[Array, "*shape"], s: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+def log_gamma_claim(
+    epsilon: Float[Array, "*shape"], a: Float[Array, "*shape"], s: Float[Array, "*shape"]
+) -> Float[Array, "*shape"]:
     """`log_gamma_hockey_stick` at an epsilon lowered by the rounding of the threshold: what a claim is made of."""
     size = jnp.maximum(s * log_minus_digamma(a + s) + rising(a, s), falling(a, s) + s * log_minus_digamma(a))
     return log_gamma_hockey_stick(_lowered(epsilon, size), a, s)

@@ -93,9 +93,7 @@ class MatrixMechanism:
         least = rows.k_min if accounting == "theorem1" else 0.0
         return verified(
             lambda c: cls(rows=rows, k=np.where(lost, 1.0, np.maximum(c * k, least)), gamma=best, withheld=lost),
-            lambda m: bool(
-                m.exact_delta(epsilon) <= delta if accounting == "exact" else m.epsilon <= epsilon and m.delta <= delta
-            ),
+            lambda m: bool(m.exact_delta(epsilon) <= delta if accounting == "exact" else m.epsilon <= epsilon and m.delta <= delta),
             epsilon,
             delta,
         )

@@ -30,7 +30,6 @@ from dpjax.simplex._blocks import in_blocks
 from dpjax.simplex._rounding import SAFETY, Claim, Real, float64, plain
 from dpjax.simplex._special import falling, rising
 
-
 _ULPS = 8 * 2.0**-53  # of q and j in q - j, and of shares in 1 - eta - 1/N
 
 
