@@ -80,11 +80,11 @@ def calibrated_variance(epsilon: float, delta: float, adjacency: str = "replace"
         low, high = (low, middle) if gaussian_delta(epsilon, middle, adjacency) <= delta else (middle, high)
     grid = _GRID if high < _GRID else 1
     exact = Fraction(math.ceil(high * grid), grid)
-    for power in range(_TRIES):
-        found = exact + Fraction(2**power - 1, grid)
-        if gaussian_delta(epsilon, float(found), adjacency) <= delta:
-            return found
-    invalid("(epsilon, delta)", (epsilon, delta), "no variance near the edge could be verified: move one by a thousandth")
+    tried = (exact + Fraction(2**power - 1, grid) for power in range(_TRIES))
+    found = next((v for v in tried if gaussian_delta(epsilon, float(v), adjacency) <= delta), None)
+    if found is None:
+        invalid("(epsilon, delta)", (epsilon, delta), "no variance near the edge could be verified: move one by a thousandth")
+    return found
 
 
 def tail_table(variance: float, dtype: np.dtype) -> np.ndarray:

@@ -79,7 +79,6 @@ _OPTIONS = {
     "pseudocount": "--pseudocount",
     "draws": "--resolution",
     "memory": "--memory",
-    "disk": "--out",
 }
 
 by_option = functools.partial(option_names.by_option, _OPTIONS)

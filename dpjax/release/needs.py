@@ -66,14 +66,14 @@ def check_need(need: Need, *, memory: int | None = None, folder: pathlib.Path | 
     left = available_memory()
     there = left if memory is None else memory if left is None else min(memory, left)
     if there is not None and need.memory > there:
-        whose = "what the machine has free" if memory is None or there != memory else "what --memory allows"
-        invalid("memory", in_words(there), f"that is {whose}, and {in_words(need.memory)} may be needed: {remedy}")
+        name = "the free memory" if memory is None or there != memory else "memory"
+        invalid(name, in_words(there), f"{in_words(need.memory)} may be needed: {remedy}")
     if folder is not None and need.disk:
         with contextlib.suppress(OSError):
             free = shutil.disk_usage(folder).free
             if need.disk > free:
-                wanted = f"the files may take {in_words(need.disk)}"
-                invalid("disk", in_words(free), f"that is free where they go, and {wanted}: {remedy}, or choose another folder")
+                wanted = f"the files may take {in_words(need.disk)}: {remedy}, or choose another folder"
+                invalid("the free space on the disk", in_words(free), wanted)
 
 
 def available_memory() -> int | None:

@@ -100,10 +100,9 @@ def verified(make: Callable[[float], _M], holds: Callable[[_M], bool], epsilon: 
 
     `holds` asks the mechanism's own public functions, so that what a user asks of a calibrated mechanism was asked before.
     """
-    for power in range(_TRIES):
-        found = make(1 - (2.0**power - 1) * 2.0**-52)
-        if holds(found):
-            return found
-    invalid(
-        "(epsilon, delta)", (float(epsilon), float(delta)), "no parameter near the edge could be verified: move one by a thousandth"
-    )
+    tried = (make(1 - (2.0**power - 1) * 2.0**-52) for power in range(_TRIES))
+    found = next((mechanism for mechanism in tried if holds(mechanism)), None)
+    if found is None:
+        target = float(epsilon), float(delta)
+        invalid("(epsilon, delta)", target, "no parameter near the edge could be verified: move one by a thousandth")
+    return found
