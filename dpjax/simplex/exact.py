@@ -184,10 +184,12 @@ def _floor_of(epsilon: Numbers, eta: Numbers, n_records: Numbers, n: Numbers) ->
 def _limit(epsilon: Numbers, p: Numbers, q: Numbers) -> Numbers:
     """delta of Beta(t(p+1), tq) against Beta(tp, t(q+1)) as t -> 0: t times the logit has a two-sided exponential law."""
     total = p + q + 1
-    start = epsilon - (np.log1p(1 / p) - np.log1p(1 / q))
+    start = epsilon - np.log1p((q - p) / (p * (q + 1)))
     right, left = np.maximum(start, 0.0), np.minimum(start, 0.0)
     above = (p + 1) / ((q + 1) * total) * (np.exp(-q * right) - q * np.expm1(left))
-    return above + q / (p * total) * (_expm1mx((p + 1) * left) - (p + 1) * _expm1mx(left))
+    # e^L (e^(pL) - 1) - p (e^L - 1) in positive terms, L = left
+    below = np.exp(left) * _expm1mx(p * left) + p * (left * np.expm1(left) - _expm1mx(left))
+    return above + q / (p * total) * below
 
 
 def calibrate_exact(
