@@ -202,6 +202,7 @@ def _eliminate_in_panels(A: Float[Array, "b n n"]) -> Float[Array, "b n"]:
     panels = min(_PANELS, -(-(hi - 1) // _PANEL))
     width = -(-(hi - 1) // max(panels, 1))
     moves = []  # P_JK N of each panel, last states first
+    # ends: hi falls by one at least in each turn
     while hi > 1:
         lo = max(hi - width, 1)
         down = A[:, lo:, :lo]

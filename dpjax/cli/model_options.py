@@ -63,6 +63,12 @@ Ledger = Annotated[
 ]
 DataSet = Annotated[str | None, typer.Option(metavar="NAME", help="The ledger's name of the data set.")]
 Budget = Annotated[float | None, typer.Option(help="Make the ledger with this budget.")]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE", help='What the command may take, such as "4GiB", instead of all that is free.', show_default=False
+    ),
+]
 Report = Annotated[pathlib.Path | None, typer.Option(metavar="FILE", help="Write a report for the data holder alone. PRIVATE.")]
 
 _OPTIONS = {
@@ -78,6 +84,7 @@ _OPTIONS = {
     "row_cells": "--row-cells",
     "pseudocount": "--pseudocount",
     "draws": "--resolution",
+    "memory": "--memory",
 }
 
 by_option = functools.partial(option_names.by_option, _OPTIONS)

@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import pathlib
+import select
 import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
@@ -42,6 +43,7 @@ def privatize_trajectory(
     data_set: options.DataSet = None,
     budget_epsilon: options.Budget = None,
     budget_delta: options.Budget = None,
+    memory: options.Memory = None,
 ) -> int:
     """Make a stream of states private, online: a private state a line, each written before the next sensitive one is read.
 
@@ -58,7 +60,7 @@ def privatize_trajectory(
         _check_files(inputs, files, given)
     budget = _chain_budget(chain_epsilon, chain_delta, chain_adjacency, chain_statement)
     with options.by_option():
-        public = read_public_chain(chain, source, largest_class=largest_class)
+        public = _fitting_chain(chain, source, memory, largest_class=largest_class)
         release = TrajectoryRelease(chain=public, epsilon=epsilon, rho=rho, log_base=log_base)
     first = None if start is None else _start(release, start)
     said = trajectory_statement(release, start=start, identifiers=id_column, chain_budget=budget)
@@ -69,6 +71,21 @@ def privatize_trajectory(
     account = _account(release, said, given)
     _say(f"{said}\n{cost}\n", kept=statement is not None)
     return _publish(release, said, files, account, {"start": first, "identifiers": id_column})
+
+
+def _fitting_chain(path: pathlib.Path, source: str | None, memory: str | None, *, largest_class: bool) -> Any:
+    """The public chain; ValueError, before it is read or before its distances are found, where the memory may not suffice."""
+    from dpjax.paths.edge_lengths import edge_lengths
+    from dpjax.release.needs import chain_need, check_need, stream_need
+    from dpjax.sweep.config import parse_memory
+
+    allowed = None if memory is None else parse_memory(memory)
+    remedy = "take a smaller chain (merge rare states), or a larger machine; no sensitive state was read and nothing was charged"
+    if path.is_file():
+        check_need(chain_need(path.stat().st_size), memory=allowed, remedy=remedy)
+    public = read_public_chain(path, source, largest_class=largest_class)
+    check_need(stream_need(public.n_states, edge_lengths(public).nnz), memory=allowed, remedy=remedy)
+    return public
 
 
 class _Files(NamedTuple):
@@ -188,8 +205,13 @@ def _stream(release: TrajectoryRelease, lines: io.BufferedIOBase, sink: BinaryIO
 
 
 def _write_all(sink: Any, line: bytes) -> None:
+    # ends: each turn writes a byte or more, or waits until the reader takes one, as every write does
     while line:
-        line = line[sink.write(line) :]
+        written = sink.write(line)
+        if written is None:
+            select.select([], [sink], [])
+        else:
+            line = line[written:]
 
 
 def _start(release: TrajectoryRelease, start: str) -> int:

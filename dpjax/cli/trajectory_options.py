@@ -62,6 +62,12 @@ Ledger = Annotated[
     pathlib.Path | None, typer.Option(metavar="FILE", help="The ledger of these trajectories; it must allow the release.")
 ]
 DataSet = Annotated[str | None, typer.Option(metavar="NAME", help="The ledger's name of the trajectories.")]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE", help='What the command may take, such as "4GiB", instead of all that is free.', show_default=False
+    ),
+]
 Budget = Annotated[float | None, typer.Option(help="Make the ledger with this budget.")]
 
 by_option = functools.partial(
@@ -73,5 +79,6 @@ by_option = functools.partial(
         "source": "--source",
         "the chain's epsilon": "--chain-epsilon",
         "the chain's delta": "--chain-delta",
+        "memory": "--memory",
     },
 )

@@ -16,8 +16,8 @@ full, a computed one is rounded up to six digits first.
 
 *Under "add-remove" a replacement is no single change*, but one removal and one addition. It has a claim of its own: that of the form under
 replacement, by the accountant of the same noise, plus that of a private selection of the support: twice its epsilon and its delta, since the
-theorem of `selection` holds for counts that differ by 2 L at twice epsilon, and delta counts the pairs that are new on one side alone. k steps of an (epsilon, delta)-private
-mechanism cost (k epsilon, delta (1 + e^epsilon + ... + e^((k-1) epsilon))) (group privacy). Under "replace-within-row" the databases between two
+theorem of `selection` holds for counts that differ by 2 L at twice epsilon, and delta counts the pairs that are new on one side alone. k steps of an
+(epsilon, delta)-private mechanism cost (k epsilon, delta (1 + e^epsilon + ... + e^((k-1) epsilon))) (group privacy). Under "replace-within-row" the databases between two
 that keep the floor keep it too: move one record at a time from a cell that loses to one that gains, and every count stays between its ends.
 """
 

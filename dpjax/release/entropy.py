@@ -25,6 +25,7 @@ def uniform_below(bounds: Int64[np.ndarray, " draws"], source: Source = os.urand
     masks = _masks((bounds - 1).view(np.uint64))
     drawn = np.empty(len(bounds), dtype=np.int64)
     missing = np.arange(len(bounds))
+    # ends: each number is kept with probability above 1/2 in each turn, whatever came before
     while missing.size:
         words = np.frombuffer(source(8 * missing.size), dtype=np.uint64)
         values = (words & masks[missing]).view(np.int64)
@@ -40,6 +41,7 @@ def whole_below(bound: int, source: Source = os.urandom) -> int:
     if bits == 0:
         return 0
     size = (bits + 7) // 8
+    # ends: each turn keeps its number with probability above 1/2, whatever came before
     while True:
         value = int.from_bytes(source(size), "little") >> (8 * size - bits)
         if value < bound:

@@ -37,11 +37,13 @@ def coin_exp(numerator: int, denominator: int, below: Below = SYSTEM) -> bool:
 def discrete_laplace(scale: Fraction, below: Below = SYSTEM) -> int:
     """A whole number y with P(y) proportional to exp(-|y| / scale); scale > 0."""
     t, s = scale.numerator, scale.denominator
+    # ends: a turn returns with probability at least (1 - 1/e)/2, whatever came before
     while True:
         u = below(t)
         if not _coin_exp_unit(u, t, below):
             continue
         x = u
+        # ends: each turn goes on with probability 1/e
         while _coin_exp_unit(1, 1, below):
             x += t
         y, negative = x // s, below(2) == 1
@@ -53,6 +55,7 @@ def discrete_gaussian(variance: Fraction, below: Below = SYSTEM) -> int:
     """A whole number y with P(y) proportional to exp(-y^2 / (2 variance)); variance > 0 (its variance is at most that)."""
     p, q = variance.numerator, variance.denominator
     t = math.isqrt(p // q) + 1
+    # ends: a turn returns with a probability bounded below by the cited proof, whatever came before
     while True:
         y = discrete_laplace(Fraction(t), below)
         if coin_exp((abs(y) * q * t - p) ** 2, 2 * p * q * t * t, below):
@@ -62,6 +65,7 @@ def discrete_gaussian(variance: Fraction, below: Below = SYSTEM) -> int:
 def _coin_exp_unit(numerator: int, denominator: int, below: Below) -> bool:
     """The coin for numerator <= denominator."""
     k = 1
+    # ends: turn k goes on with probability at most 1/k
     while below(denominator * k) < numerator:
         k += 1
     return k % 2 == 1

@@ -29,6 +29,7 @@ def permute_and_flip(gaps: Sequence[int], denominator: int, below: Below = SYSTE
         len(gaps) > 0 and min(gaps) == 0, "min(gaps)", min(gaps, default=None), "subtract the smallest cost: a best one has gap 0"
     )
     left = list(range(len(gaps)))
+    # ends: each turn that does not return removes a candidate, and one of gap 0 is always accepted
     while True:
         at = below(len(left))
         candidate = left[at]

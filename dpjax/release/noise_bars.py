@@ -53,6 +53,7 @@ def noise_bars(data: Any, level: float) -> dict[str, np.ndarray]:
 def quantile(pmf: Pmf, cells: int, tail: float) -> int:
     """The least q with P(|sum of `cells` draws| > q) <= tail, rounded up where round-off may matter."""
     reach = 8
+    # ends: noise has a variance of at most 2^40, and its law falls off exponentially
     while pmf(reach)[0] > 1e-18:
         reach *= 2
     width = cells * 2 * reach + 1

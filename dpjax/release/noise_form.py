@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Literal
@@ -40,6 +41,7 @@ Noise = Literal["discrete-laplace", "discrete-gaussian"]
 CAP = 2**62
 _LARGEST = 2**40  # of a scale or a variance
 _SAFETY = 1 + 1e-12
+_ULPS = 8 * 2.0**-53
 _GRID = 1024  # variances for persons are multiples of 1/_GRID
 
 
@@ -184,8 +186,10 @@ class NoiseForm:
 def concentrated_delta(epsilon: float, rho: float) -> float:
     """delta at epsilon of a rho-zero-concentrated mechanism, rounded up: any order a is valid, the best of many is taken."""
     orders = 1 + np.geomspace(1e-3, 1e6, 4000)
-    log_delta = (orders - 1) * (orders * rho - epsilon) + orders * np.log1p(-1 / orders) - np.log(orders - 1)
-    return float(min(1.0, math.exp(min(float(log_delta.min()), 0.0)) * _SAFETY))
+    ours, other = (orders - 1) * orders * rho, (orders - 1) * epsilon
+    log_delta = ours - other + orders * np.log1p(-1 / orders) - np.log(orders - 1)
+    log_delta += _ULPS * (ours + other + 20)  # their difference cancels: rounded to the safe side
+    return float(min(1.0, max(math.exp(min(float(log_delta.min()), 0.0)) * _SAFETY, sys.float_info.min)))
 
 
 def l1_sensitivity(adjacency: Adjacency, persons: PersonBound | None) -> int:
@@ -201,6 +205,7 @@ def _l2_squared(adjacency: Adjacency, persons: PersonBound) -> int:
 def _concentrated_variance(epsilon: float, delta: float, squared: int) -> Fraction:
     """A small multiple of 1/1024 whose concentrated delta is at most delta, verified at the fraction returned."""
     low, high = 0, 1
+    # ends: high doubles, up to the limit below
     while concentrated_delta(epsilon, squared * _GRID / (2 * high)) > delta:
         low, high = high, 2 * high
         require(
@@ -209,6 +214,7 @@ def _concentrated_variance(epsilon: float, delta: float, squared: int) -> Fracti
             (epsilon, delta),
             "that is too much noise: raise them, or keep fewer records a person",
         )
+    # ends: each turn halves a whole number
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if concentrated_delta(epsilon, squared * _GRID / (2 * middle)) <= delta else (middle, high)

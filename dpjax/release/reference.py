@@ -54,6 +54,7 @@ def laplace_error(records: float, cells: int, epsilon: float, sensitivity: int) 
 def noise_error(records: float, cells: int, pmf: Pmf) -> float:
     """The same for noise of any law on whole numbers, `pmf(reach)` its probabilities on -reach..reach."""
     reach = 8
+    # ends: noise has a variance of at most 2^40, and its law falls off exponentially
     while pmf(reach)[0] > 1e-12:
         reach *= 2
     law = pmf(reach)

@@ -112,10 +112,10 @@ class ThresholdedSelection:
         scale = l1_sensitivity(adjacency, persons) / as_written(epsilon)
         require(scale <= _LARGEST, "(epsilon, delta)", (epsilon, delta), _TOO_LITTLE)
         low, high = 0, 1
-        while selection_delta(scale, high, persons) > delta:
+        while selection_delta(scale, high, persons) > delta:  # ends: high doubles up to _LARGEST
             low, high = high, 2 * high
             require(high <= _LARGEST, "(epsilon, delta)", (epsilon, delta), _TOO_LITTLE)
-        while high - low > 1:
+        while high - low > 1:  # ends: the interval halves
             middle = (low + high) // 2
             low, high = (low, middle) if selection_delta(scale, middle, persons) <= delta else (middle, high)
         return cls(epsilon=epsilon, delta=delta, adjacency=adjacency, scale=scale, threshold=high, persons=persons)

@@ -31,6 +31,7 @@ from dpjax.simplex.pseudocount import Adjacency, PseudocountMechanism
 _RATIOS = np.geomspace(1.02, 12.0, 16)  # of alpha to its floor
 _FEWER_RATIOS = _RATIOS[::2]  # where persons are protected, which costs more time
 _LARGEST = 1e9  # pseudo-count
+_TRIES, _LEAST_SCALE = 300, 1e-12
 _LOWER = 0.98  # the step by which a scale is lowered until all spreadings are within delta
 
 
@@ -83,7 +84,9 @@ class Theorem7Form:
         else:
             found = ((rounded_up(pseudocount), _largest_scale(target, rounded_up(pseudocount))),)
         alpha, scale = min(found, key=lambda pair: pseudocount_error(row_records, cells, float(pair[1]), float(pair[0])))
-        while persons is not None and not target.holds(scale, float(alpha)):
+        for _ in range(_TRIES if persons is not None else 0):
+            if target.holds(scale, float(alpha)):
+                break
             scale *= _LOWER
         exact = verified(scale, lambda s: target.holds(s, float(alpha)), "scale")
         return cls(epsilon=epsilon, delta=delta, scale=exact, pseudocount=alpha, adjacency=adjacency, persons=persons)
@@ -208,6 +211,7 @@ class _Target(NamedTuple):
 def _frontier(target: _Target) -> tuple[tuple[Fraction, float], ...]:
     """Pseudo-counts above the floor under which no scale meets the target, each with the largest scale that does."""
     low, high = 1e-6, 2.0
+    # ends: high doubles, up to the limit below
     while not target.reachable(high):
         low, high = high, 2 * high
         require(
@@ -246,8 +250,12 @@ def _lowered(target: _Target, high: float, alpha: float) -> float:
         "no scale reaches (epsilon, delta) for a person with so many records: raise the pseudo-count",
     )
     low = high
-    while not target.holds(low, alpha, quick=True):
+    for _ in range(_TRIES):
+        if low < _LEAST_SCALE or target.holds(low, alpha, quick=True):
+            break
         low, high = low / 2, low
+    require(low >= _LEAST_SCALE, "(epsilon, delta)", target[:2], "the accountant finds no scale for it: choose another pair")
+    # ends: each turn halves the ratio in the logarithm
     while high / low > 1.003:
         middle = (low * high) ** 0.5
         low, high = (middle, high) if target.holds(middle, alpha, quick=True) else (low, middle)

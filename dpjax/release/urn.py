@@ -21,6 +21,7 @@ Where W + u M exceeds 2^62 the same draws are made one by one in Python's whole 
 
 from __future__ import annotations
 
+import array
 import bisect
 import itertools
 import os
@@ -68,6 +69,7 @@ def _block(weights: Int64[np.ndarray, " cells"], unit: int, draws: int, source: 
 
 def _roots(pointers: Int64[np.ndarray, " draws"]) -> Int64[np.ndarray, " draws"]:
     """Where each path of pointers ends; a root points to itself, all others to an earlier place."""
+    # ends: each turn halves the longest path, which has fewer edges than there are draws
     while True:
         further = pointers[pointers]
         if np.array_equal(further, pointers):
@@ -77,9 +79,9 @@ def _roots(pointers: Int64[np.ndarray, " draws"]) -> Int64[np.ndarray, " draws"]
 
 def _one_by_one(weights: Sequence[int], unit: int, draws: int, source: Source) -> Int64[np.ndarray, " cells"]:
     standing = list(itertools.accumulate(weights))
-    cells = list[int]()
+    cells = array.array("q")  # 8 bytes a draw
     for i in range(draws):
         value = whole_below(standing[-1] + unit * i, source)
         repeated = value >= standing[-1]
         cells.append(cells[(value - standing[-1]) // unit] if repeated else bisect.bisect_right(standing, value))
-    return np.bincount(np.array(cells, dtype=np.int64), minlength=len(weights))
+    return np.bincount(np.frombuffer(cells, dtype=np.int64), minlength=len(weights))

@@ -15,7 +15,7 @@ from jaxtyping import Float
 
 from dpjax._errors import require
 from dpjax.trajectory.calibration import MARGIN
-from dpjax.trajectory.losses import pairwise_losses
+from dpjax.trajectory.losses import loss_error, pairwise_losses
 from dpjax.trajectory.mechanism1 import TrajectoryMechanism, require_mechanism1
 
 _MOST_PAIRS = 1000  # pairs within rho at once
@@ -41,7 +41,7 @@ def adjacency_epsilon(m: TrajectoryMechanism) -> float:
         m.rho,
         f"the smallest distance is {least:.3g}; take rho times kappa, the bound that it is near",
     )
-    single = _front(distance[within], losses[within])
+    single = _front(distance[within], losses[within] + loss_error(m))  # from above
     best: Front = (np.zeros(1), np.zeros(1))
     for _ in range(int(m.rho / least * MARGIN)):
         spent, lost = ((one[:, None] + more[None, :]).reshape(-1) for one, more in zip(best, single, strict=True))

@@ -86,6 +86,7 @@ class LossTiles:
         laws = self._logs.pop(band, None)
         if laws is None:
             if 8 * self.mechanism.graph.n_states * len(self.mechanism.graph.edges.states) > HELD_BYTES:
+                # ends: each turn drops one of the bands that are held
                 while len(self._logs) > 1:
                     self._logs.pop(next(iter(self._logs)))
             laws = np.stack([log_law(self.mechanism, int(s)) for s in self.bands[band]])
