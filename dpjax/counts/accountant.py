@@ -29,8 +29,8 @@ from jaxtyping import Array, Float
 
 from dpjax._errors import require_word
 from dpjax.simplex import _domain as domain
-from dpjax.simplex._rounding import THRESHOLD_ERROR, Numbers, Real, check_delta, check_epsilon, delta_up, in_blocks
-from dpjax.simplex.hockey_stick import log_corner_delta, log_gamma_hockey_stick
+from dpjax.simplex._rounding import Numbers, Real, check_delta, check_epsilon, delta_up, in_blocks
+from dpjax.simplex.hockey_stick import log_corner_claim, log_corner_delta, log_gamma_claim, log_gamma_hockey_stick
 
 
 @jax.jit
@@ -49,15 +49,17 @@ def log_add_remove_delta(
     return log_gamma_hockey_stick(epsilon, scale * pseudocount, scale)
 
 
-_LOG_DELTA = {"replace": in_blocks(log_pseudocount_delta), "add-remove": in_blocks(log_add_remove_delta)}
+_LOG_DELTA = {
+    "replace": in_blocks(jax.jit(lambda epsilon, scale, alpha: log_corner_claim(epsilon, scale, alpha, jnp.ones_like(scale)))),
+    "add-remove": in_blocks(jax.jit(lambda epsilon, scale, alpha: log_gamma_claim(epsilon, scale * alpha, scale))),
+}
 
 ADJACENCY_WORDS = 'it must be "replace" or "add-remove"'
 
 
 def record_delta(adjacency: str, epsilon: Numbers, scale: Numbers, pseudocount: Numbers) -> Numbers:
     """delta(epsilon) of Theorem 7 for one record, rounded up; arrays broadcast."""
-    lowered = epsilon if adjacency == "replace" else epsilon - THRESHOLD_ERROR
-    return delta_up(_LOG_DELTA[adjacency](*np.broadcast_arrays(lowered, scale, pseudocount)))
+    return delta_up(_LOG_DELTA[adjacency](*np.broadcast_arrays(epsilon, scale, pseudocount)))
 
 
 _ABOVE_ZERO, _NEAR = math.ulp(0.0), sys.float_info.min

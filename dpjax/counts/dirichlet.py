@@ -23,6 +23,7 @@ import numpy as np
 import pydantic
 from jaxtyping import Array, Bool, Float
 
+from dpjax._decimals import shown
 from dpjax._errors import invalid, require
 from dpjax._rationals import verified
 from dpjax.counts.neighbours import Neighbours
@@ -268,9 +269,10 @@ class ExactDirichlet(ExactSampler):
     def sentences(self) -> list[str]:
         """What is assumed."""
         return [
-            self.neighbours.hidden(),
-            "Assumed and not hidden: how many records each row holds within the support is public. A record that moves to another row, or"
-            " out of the support, is not covered.",
-            f"Assumed: every share of every row is at least {self.eta:g}. The guarantee speaks of databases with that property only;"
-            " whether these records have it was not checked, since a check would say something of them.",
+            self.neighbours.protected(),
+            "Public, and not protected: how many records each row holds within the support. A record that moves to another row, or into the"
+            " support or out of it, is not covered.",
+            f"Assumed: every share of every row is at least {shown(self.eta)}, in each possible cell of each row that has a record. The"
+            " guarantee speaks of databases with that property only; whether these records have it was not checked, since a check would say"
+            " something of them.",
         ]

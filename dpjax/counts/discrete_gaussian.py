@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import ClassVar
@@ -37,17 +38,20 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from dpjax import _exact
-from dpjax._errors import require
+from dpjax._errors import invalid, require
+from dpjax._rationals import as_written
 from dpjax.counts.neighbours import Neighbours, given
 from dpjax.counts.noise import LARGEST, NoiseMechanism, NoiseSampler, symmetric_noise
 from dpjax.counts.postprocess import checked_delta, checked_epsilon, checked_postprocess
-from dpjax.counts.protocol import Parameter, Variant, register
+from dpjax.counts.protocol import Parameter, Replaced, Variant, register
 
 _SAFETY = 1 + 1e-12
 _REACH = 39.0  # standard deviations: e^(-39^2/2) = 1e-330
 _GRID = 2**20  # variances found by calibration are whole multiples of 1/_GRID below 2^20
 _LARGEST = 1e10  # variance for records
 _PERSON_GRID = 1024  # variances for persons are multiples of 1/_PERSON_GRID
+_ULPS = 8 * 2.0**-53
+_TRIES = 12
 
 
 def gaussian_delta(epsilon: float, variance: float, adjacency: str = "replace") -> float:
@@ -58,16 +62,18 @@ def gaussian_delta(epsilon: float, variance: float, adjacency: str = "replace") 
     if adjacency == "replace":
         z = np.exp(-(x**2) / (2 * v)).sum()
         theta = np.exp(-(x**2) / v).sum(), np.exp(-((x + 0.5) ** 2) / v).sum()
-        first = math.floor(epsilon * v - 1) + 1
+        first = math.floor(epsilon * v - 1)
         d = np.arange(first, max(first, 0) + 2 * reach, dtype=np.float64)
         mass = np.exp(-(d**2) / (4 * v)) * np.where(d % 2 == 0, *theta) / z**2
         loss = (1 + d) / v
     else:
-        first = math.floor(epsilon * v - 0.5) + 1
+        first = math.floor(epsilon * v - 0.5)
         d = np.arange(first, max(first, 0) + 2 * reach, dtype=np.float64)
         mass = np.exp(-(d**2) / (2 * v)) / np.exp(-(x**2) / (2 * v)).sum()
         loss = (1 + 2 * d) / (2 * v)
-    return min(1.0, float((mass * -np.expm1(np.minimum(epsilon - loss, 0.0))).sum()) * _SAFETY)
+    excess = epsilon - loss - _ULPS * (epsilon + np.abs(loss))  # their difference cancels: rounded to the safe side
+    delta = float((mass * -np.expm1(np.minimum(excess, 0.0))).sum()) * _SAFETY
+    return min(1.0, max(delta, np.finfo(np.float64).tiny))
 
 
 def calibrated_variance(epsilon: float, delta: float, adjacency: str = "replace") -> Fraction:
@@ -77,7 +83,7 @@ def calibrated_variance(epsilon: float, delta: float, adjacency: str = "replace"
     what is found is a verified variance, not a proved minimum. A dyadic fraction with at most 53 bits, so that float64 holds it exactly.
     """
     low, high = 1e-3, 1.0
-    while gaussian_delta(epsilon, high, adjacency) > delta:
+    while gaussian_delta(epsilon, high, adjacency) > delta:  # ends: the variance passes its limit after 17 turns
         low, high = high, high * 4
         require(high <= _LARGEST, "(epsilon, delta)", (epsilon, delta), f"its noise has a variance above {_LARGEST:g}: raise them")
     for _ in range(40):
@@ -85,9 +91,11 @@ def calibrated_variance(epsilon: float, delta: float, adjacency: str = "replace"
         low, high = (low, middle) if gaussian_delta(epsilon, middle, adjacency) <= delta else (middle, high)
     grid = _GRID if high < _GRID else 1
     exact = Fraction(math.ceil(high * grid), grid)
-    while gaussian_delta(epsilon, float(exact), adjacency) > delta:
-        exact += Fraction(1, grid)
-    return exact
+    tried = (exact + Fraction(2**power - 1, grid) for power in range(_TRIES))
+    found = next((v for v in tried if gaussian_delta(epsilon, float(v), adjacency) <= delta), None)
+    if found is None:
+        invalid("(epsilon, delta)", (epsilon, delta), "no variance near the edge could be verified: move one by a thousandth")
+    return found
 
 
 def tail_table(variance: float, dtype: np.dtype) -> np.ndarray:
@@ -104,13 +112,16 @@ def tail_table(variance: float, dtype: np.dtype) -> np.ndarray:
 def concentrated_delta(epsilon: float, rho: float) -> float:
     """delta at epsilon of a rho-zero-concentrated mechanism, rounded up: any order a is valid, the best of many is taken."""
     orders = 1 + np.geomspace(1e-3, 1e6, 4000)
-    log_delta = (orders - 1) * (orders * rho - epsilon) + orders * np.log1p(-1 / orders) - np.log(orders - 1)
-    return float(min(1.0, math.exp(min(float(log_delta.min()), 0.0)) * _SAFETY))
+    ours, other = (orders - 1) * orders * rho, (orders - 1) * epsilon
+    log_delta = ours - other + orders * np.log1p(-1 / orders) - np.log(orders - 1)
+    log_delta += _ULPS * (ours + other + 20)  # their difference cancels: rounded to the safe side
+    return float(min(1.0, max(math.exp(min(float(log_delta.min()), 0.0)) * _SAFETY, sys.float_info.min)))
 
 
 def _concentrated_variance(epsilon: float, delta: float, squared: int) -> Fraction:
     """A small multiple of 1/1024 whose concentrated delta is at most delta, verified at the fraction returned."""
     low, high = 0, 1
+    # ends: high doubles, up to the limit below
     while concentrated_delta(epsilon, squared * _PERSON_GRID / (2 * high)) > delta:
         low, high = high, 2 * high
         require(
@@ -119,6 +130,7 @@ def _concentrated_variance(epsilon: float, delta: float, squared: int) -> Fracti
             (epsilon, delta),
             "that is too much noise: raise them, or keep fewer records a person",
         )
+    # ends: each turn halves a whole number
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if concentrated_delta(epsilon, squared * _PERSON_GRID / (2 * middle)) <= delta else (middle, high)
@@ -191,6 +203,7 @@ class DiscreteGaussianMechanism(NoiseMechanism):
         """The smallest epsilon found whose delta is at most delta; verified."""
         checked_delta(delta)
         low, high = 0.0, 1.0
+        # ends: high doubles, and delta falls to the least float64 before it overflows
         while self.exact_delta(high) > delta:
             low, high = high, 2 * high
         if self.exact_delta(0.0) <= delta:
@@ -227,9 +240,19 @@ class ExactGaussian(NoiseSampler):
     @property
     def delta_spent(self) -> float:
         """An upper bound of delta at epsilon."""
-        if self.neighbours.single:
-            return gaussian_delta(self.epsilon, float(self.parameter), self.neighbours.relation)
-        return concentrated_delta(self.epsilon, float(self.neighbours.l2_squared / (2 * self.parameter)))
+        return self._delta(self.neighbours)
+
+    def replaced(self) -> Replaced | None:
+        """Under "add-remove": the delta of a replacement at the same epsilon, by the same noise."""
+        if self.neighbours.relation == "replace":
+            return None
+        return Replaced(as_written(self.epsilon), self._delta(Neighbours("replace", self.neighbours.persons)), self.accountant)
+
+    def _delta(self, neighbours: Neighbours) -> float:
+        """The exact delta at epsilon for a record; an upper bound for a person of several."""
+        if neighbours.single:
+            return gaussian_delta(self.epsilon, float(self.parameter), neighbours.relation)
+        return concentrated_delta(self.epsilon, float(neighbours.l2_squared / (2 * self.parameter)))
 
     @property
     def accountant(self) -> str:

@@ -10,8 +10,8 @@ log probability of any output by at most 1/b.
 b = L1/epsilon for persons too, L1 as in `neighbours`; pure, and attained. For a release b is L1 over the decimal that epsilon prints as,
 in rationals, and the noise is drawn in whole numbers.
 
-Replacing any record by any other, in the same row or another, is covered: totals, empty rows and zero cells are private. Nothing is
-assumed of the counts.
+"replace" covers any record replaced by any other, in the same row or another; "add-remove" one record more or fewer, and a replacement at
+twice epsilon only. Totals, empty rows and zero cells are private under both. Nothing is assumed of the counts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from dpjax.counts.neighbours import Neighbours, given
 from dpjax.counts.noise import LARGEST, TOO_MUCH, NoiseMechanism, NoiseSampler
 from dpjax.counts.planning import laplace_error
 from dpjax.counts.postprocess import checked_epsilon, checked_postprocess
-from dpjax.counts.protocol import Parameter, Variant, register
+from dpjax.counts.protocol import Parameter, Replaced, Variant, register
 
 
 @jax.jit
@@ -134,6 +134,12 @@ class ExactLaplace(NoiseSampler):
     def delta_spent(self) -> float:
         """0, or 1 for a smaller scale than epsilon allows."""
         return 0.0 if self.parameter * as_written(self.epsilon) >= self.neighbours.l1 else 1.0
+
+    def replaced(self) -> Replaced | None:
+        """Under "add-remove": twice epsilon, exactly, since two counts move (for persons both sides' records)."""
+        if self.neighbours.relation == "replace":
+            return None
+        return Replaced(Neighbours("replace", self.neighbours.persons).l1 / self.parameter, 0.0, self.accountant)
 
     @property
     def accountant(self) -> str:

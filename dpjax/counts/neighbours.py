@@ -52,7 +52,7 @@ _RECORDS = {
     "replace": "replacing any one record (one transition counted once) by any other, in the same row or in another",
     "add-remove": "adding or removing any one record (one transition counted once)",
     "replace-within-row": (
-        "in which cell of its row a record lies (replacing the second state of any one transition, its first state kept)"
+        "in which possible cell of its row any one record lies (the second state of a transition, its first state kept)"
     ),
 }
 _PERSONS = {
@@ -62,12 +62,8 @@ _PERSONS = {
 _SENSITIVITY = {"replace": 2, "add-remove": 1, "replace-within-row": 2}  # L1 of one record
 _WORDS = 'it must be "replace" or "add-remove"'
 EVERY_DATABASE = (
-    "This holds for every database. How many records there are in a row, which rows are empty and which cells are empty is hidden in the"
-    " same measure."
-)
-RECORD = (
-    "A record is one transition from a state to a state, counted once. Records are protected, persons are not: for a person with m records"
-    " what is claimed is only (m epsilon, m e^((m-1) epsilon) delta), by group privacy."
+    "The claims below hold for every database: row totals, empty rows and empty cells are not taken as public, and a change that alters"
+    " them is covered by the same numbers."
 )
 
 
@@ -125,23 +121,14 @@ class Neighbours:
         """The largest change of one count."""
         return 1 if self.persons is None else self.persons.in_a_cell
 
-    def hidden(self) -> str:
-        """What is hidden, in a sentence."""
-        return f"Hidden: {(_RECORDS if self.persons is None else _PERSONS)[self.relation]}."
+    @property
+    def unit(self) -> str:
+        """ "record" or "person"."""
+        return "record" if self.persons is None else "person"
 
-    def who(self) -> str:
-        """What is protected and what not."""
-        if self.persons is None:
-            return RECORD
-        return (
-            f"Persons are protected: {self.persons.in_words()}, a uniformly random part of that person's own records, and the rest left out"
-            " before anything else is done. A person is what the column of identifiers calls one: who has two identifiers is two persons, and"
-            " records without an identifier were left out. Not covered: what one person's records say of another."
-        )
-
-    def changed(self) -> str:
-        """What is thought to have been otherwise."""
-        return "that one record" if self.persons is None else "all records of that one person"
+    def protected(self) -> str:
+        """What is protected, in a sentence."""
+        return f"Protected: {(_RECORDS if self.persons is None else _PERSONS)[self.relation]}."
 
     def facts(self) -> dict[str, Any]:
         """Public numbers of the protected unit, for a statement."""

@@ -21,6 +21,7 @@ import abc
 import dataclasses
 import importlib
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import jax
@@ -92,6 +93,14 @@ class Errors(NamedTuple):
     tv: np.ndarray | None
 
 
+class Replaced(NamedTuple):
+    """What a replacement costs a sampler of "add-remove": epsilon exactly, delta an upper bound, and by which argument."""
+
+    epsilon: Fraction
+    delta: float
+    basis: str
+
+
 class Variant(NamedTuple):
     """One line of a comparison. Several variants of one label are tried, and the one with the least error is shown: by hindsight."""
 
@@ -138,7 +147,14 @@ class ExactSampler(abc.ABC):
 
     def sentences(self) -> list[str]:
         """What is protected, what is public and what is assumed, in whole sentences."""
-        return [self.neighbours.hidden(), EVERY_DATABASE]
+        return [self.neighbours.protected(), EVERY_DATABASE]
+
+    def replaced(self) -> Replaced | None:
+        """What a replacement costs where the relation is "add-remove", at most; None where replacing is the sampler's own relation.
+
+        Unless overridden: two steps of the sampler's own (epsilon, delta), by group privacy, where `release.claims` finds None here.
+        """
+        return None
 
     def least_concentrations(self, cells: np.ndarray) -> np.ndarray:
         """A public lower bound on the concentration (the sum of the shapes) of each row, given its supported cells; 0: no Dirichlet row."""

@@ -26,16 +26,29 @@ from jaxtyping import Array, Bool, Float
 
 from dpjax._errors import invalid, require
 from dpjax._exact import polya_urn
-from dpjax._rationals import rounded_up, verified
+from dpjax._rationals import as_written, rounded_up, verified
 from dpjax.counts.accountant import least_pseudocount, record_delta
 from dpjax.counts.neighbours import Neighbours, given
 from dpjax.counts.persons import Cost, person_cost
 from dpjax.counts.planning import pseudocount_error
 from dpjax.counts.postprocess import dirichlet_errors
-from dpjax.counts.protocol import CountMechanism, Errors, ExactSampler, Law, Options, Parameter, Planning, Target, Variant, register
+from dpjax.counts.protocol import (
+    CountMechanism,
+    Errors,
+    ExactSampler,
+    Law,
+    Options,
+    Parameter,
+    Planning,
+    Replaced,
+    Target,
+    Variant,
+    register,
+)
 from dpjax.simplex import _domain as domain
 from dpjax.simplex._domain import Shares, as_float, check_counts, is_traced
-from dpjax.simplex._rounding import Claim, Number, Numbers, Real, check_delta, check_epsilon, largest, plain, smallest
+from dpjax.simplex._rounding import SLACK, Claim, Number, Numbers, Real, check_delta, check_epsilon, largest, plain, smallest
+from dpjax.simplex._rounding import verified as verified_mechanism
 from dpjax.simplex.dirichlet import dirichlet
 
 EXACT = "exact: the hockey-stick divergence of the worst pair of databases, float64 rounded to the safe side (dpjax)"
@@ -45,6 +58,7 @@ HINDSIGHT = (1.05, 1.3, 1.7, 2.5)  # times the least pseudo-count
 _RATIOS = np.geomspace(1.02, 12.0, 16)  # of alpha to its floor
 _FEWER_RATIOS = _RATIOS[::2]  # where persons are protected, which costs more time
 _LARGEST = 1e9  # pseudo-count
+_TRIES, _LEAST_SCALE = 300, 1e-12
 _LOWER = 0.98  # the step by which a scale is lowered until all spreadings are within delta
 
 
@@ -131,7 +145,7 @@ class PseudocountMechanism(CountMechanism):
             held = _held(target, _largest_scale(target, float(alpha)), float(alpha))
             return cls(scale=held, pseudocount=pseudocount, adjacency=adjacency)
         start = 1e-6 / (2 * alpha + 1)
-        if not record_delta(neighbours.relation, e, start, alpha) <= d:
+        if not record_delta(neighbours.relation, e, start, alpha) <= d * (1 - SLACK):
             weakest = cls(scale=float(start), pseudocount=pseudocount, adjacency=adjacency)
             mend = (
                 f"with pseudocount = {pseudocount:g} no scale reaches it: delta stays above {weakest.exact_delta(epsilon):.4g} at"
@@ -139,8 +153,13 @@ class PseudocountMechanism(CountMechanism):
                 " pseudocount is needed"
             )
             invalid("(epsilon, delta)", (float(epsilon), float(delta)), mend)
-        scale = largest(lambda s: record_delta(neighbours.relation, e, s, alpha) <= d, start)
-        return cls(scale=float(scale), pseudocount=pseudocount, adjacency=adjacency)
+        scale = float(largest(lambda s: record_delta(neighbours.relation, e, s, alpha) <= d * (1 - SLACK), start))
+        return verified_mechanism(
+            lambda c: cls(scale=c * scale, pseudocount=pseudocount, adjacency=adjacency),
+            lambda m: bool(m.exact_delta(epsilon) <= delta),
+            epsilon,
+            delta,
+        )
 
     @classmethod
     def planned(
@@ -274,6 +293,14 @@ class ExactPseudocount(ExactSampler):
         """delta at epsilon, exactly for a record and from above for a person, and by which argument."""
         return _cost(Target(self.epsilon, self.delta, self.neighbours), float(self.scale), float(self.pseudocount))
 
+    def replaced(self) -> Replaced | None:
+        """Under "add-remove": the delta of a replacement at the same epsilon, by the accountant of the same parameters."""
+        if self.neighbours.relation == "replace":
+            return None
+        target = Target(self.epsilon, self.delta, Neighbours("replace", self.neighbours.persons))
+        cost = _cost(target, float(self.scale), float(self.pseudocount))
+        return Replaced(as_written(self.epsilon), cost.delta, cost.accountant)
+
     @property
     def accountant(self) -> str:
         """Where delta comes from."""
@@ -343,7 +370,9 @@ def _reachable(target: Target, alpha: float) -> bool:
 
 def _held(target: Target, scale: float, alpha: float) -> float:
     """The scale, lowered until every spreading of a person's records is within delta."""
-    while target.neighbours.persons is not None and not _cost(target, scale, alpha).delta <= target.delta:
+    for _ in range(_TRIES if target.neighbours.persons is not None else 0):
+        if _cost(target, scale, alpha).delta <= target.delta:
+            break
         scale *= _LOWER
     return scale
 
@@ -352,6 +381,7 @@ def _held(target: Target, scale: float, alpha: float) -> float:
 def _frontier(target: Target) -> tuple[tuple[float, float], ...]:
     """Pseudo-counts above the floor under which no scale meets the target, each with the largest scale that does."""
     low, high = 1e-6, 2.0
+    # ends: high doubles, up to the limit below
     while not _reachable(target, high):
         low, high = high, 2 * high
         require(
@@ -395,8 +425,13 @@ def _lowered(target: Target, high: float, alpha: float) -> float:
         return _cost(target, scale, alpha, quick=True).delta <= target.delta
 
     low = high
-    while not holds(low):
+    for _ in range(_TRIES):
+        if low < _LEAST_SCALE or holds(low):
+            break
         low, high = low / 2, low
+    pair = (target.epsilon, target.delta)
+    require(low >= _LEAST_SCALE, "(epsilon, delta)", pair, "the accountant finds no scale for it: choose another pair")
+    # ends: each turn halves the ratio in the logarithm
     while high / low > 1.003:
         middle = (low * high) ** 0.5
         low, high = (middle, high) if holds(middle) else (low, middle)

@@ -2,9 +2,11 @@
 
 plan                a release from beginning to end: what is public, the price, the one step that reads the records
 records             the public lists, and the records, read without quoting them; a bounded sample of each person's
-selection           a private support
+selection           a private support, its exact cost, and the true delta of an earlier statement
 model               the private model, drawn by an exact sampler of `dpjax.counts`; the private report
+claims              what is claimed: relation, unit, epsilon, delta, and the sentences made from them
 statement, output   the privacy statement; the files, all or none
+needs               what a release will need of memory and disk
 error_bars          what a receiver can say, from the release alone
 ledger              a budget for one data set
 discrete_counts     counts made private by exact noise
@@ -16,6 +18,7 @@ Nothing here takes a seed, and no float reaches a random decision.
 
 from dpjax._exact import coin_exp, discrete_gaussian, discrete_laplace, permute_and_flip, polya_urn
 from dpjax.counts import PersonBound
+from dpjax.release.claims import Claim
 from dpjax.release.discrete_counts import NoisyCounts, release_counts_gaussian, release_counts_laplace
 from dpjax.release.error_bars import error_bars
 from dpjax.release.ledger import Budget, ChainBudget, Charge, charge, check_affordable, open_ledger
@@ -31,7 +34,8 @@ from dpjax.release.records import (
     read_public_support,
     read_records,
 )
-from dpjax.release.selection import ThresholdedSelection
+from dpjax.release.selection import ThresholdedSelection, true_delta
+from dpjax.release.statement import restated
 from dpjax.release.stream import StreamError, private_lines
 from dpjax.release.trajectory import TrajectoryRelease, WholeDistances
 from dpjax.release.trajectory_statement import TrajectoryStatement, trajectory_statement
@@ -40,6 +44,7 @@ __all__ = [
     "Budget",
     "ChainBudget",
     "Charge",
+    "Claim",
     "NoisyCounts",
     "PersonBound",
     "PersonColumn",
@@ -70,7 +75,9 @@ __all__ = [
     "read_release",
     "release_counts_gaussian",
     "release_counts_laplace",
+    "restated",
     "trajectory_statement",
+    "true_delta",
     "write_private",
     "write_release",
 ]

@@ -21,11 +21,13 @@ from typing import Any
 import numpy as np
 
 from dpjax import counts
+from dpjax._decimals import decimal_up, shown
 from dpjax._errors import require
 from dpjax._rationals import float_down
 from dpjax.counts import ExactSampler, Neighbours, PersonBound, Planning, Target
 from dpjax.counts.planning import laplace_error, uniform_error
 from dpjax.counts.protocol import exactly
+from dpjax.release.claims import Claim, claims
 from dpjax.release.model import PrivateModel, draw_model, resolution, supported_totals
 from dpjax.release.records import RecordError, Records, checked_pairs, sealed
 from dpjax.release.selection import ThresholdedSelection
@@ -138,10 +140,15 @@ class Plan:
 
     def price(self) -> list[str]:
         """What the release will cost, in lines to print; no data are needed."""
-        total = f"epsilon = {self.epsilon:g}, delta = {self.delta:g}, adjacency: {self.form.neighbours.word}"
+        total = f"epsilon = {shown(self.epsilon)}, delta = {shown(self.delta)}, adjacency: {self.form.neighbours.word}"
         if self.selection is not None:
-            total += f"; {self.selection.epsilon:.4g} of epsilon chooses the support (threshold {self.selection.threshold} records)"
-        lines = [total, *_price(self.form, cells=self.row_cells, row_records=self.row_records)]
+            spent = shown(decimal_up(self.selection.epsilon, digits=4))
+            total += f"; {spent} of epsilon chooses the support (threshold {self.selection.threshold} records)"
+        lines = [
+            total,
+            *(claim.in_words for claim in self.claims()),
+            *_price(self.form, cells=self.row_cells, row_records=self.row_records),
+        ]
         if self.draws is not None:
             planned = self.form.planned_concentrations(1, self.row_cells, self.row_records)[0]
             lines.append(
@@ -149,6 +156,10 @@ class Plan:
                 f" variance of a row of {self.row_records:,.0f} records."
             )
         return lines
+
+    def claims(self) -> list[Claim]:
+        """What the release claims: (epsilon, delta) of each change that is spoken of; no data are needed."""
+        return claims(self.form, self.selection, epsilon=self.epsilon, delta=self.delta)
 
     def statement(self) -> dict[str, Any]:
         """The privacy statement; no data are needed."""

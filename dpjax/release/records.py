@@ -159,12 +159,14 @@ _TEXT_LAYOUTS = ("matrix", "triples", "pairs")
 class Records:
     """SECRET. counts: (from, to) by index -> whole number, only where positive; dropped: how many records went, by reason.
 
-    bound: what was kept of each person, None where persons are not known.
+    bound: what was kept of each person, None where persons are not known. everything: then the counts of all records between public labels,
+    kept or not, of a person or of nobody; for the private report alone.
     """
 
     counts: Counter[tuple[int, int]] = dataclasses.field(default_factory=Counter)
     dropped: Counter[str] = dataclasses.field(default_factory=Counter)
     bound: PersonBound | None = None
+    everything: Counter[tuple[int, int]] = dataclasses.field(default_factory=Counter)
 
 
 def checked_pairs(counts: Mapping[Any, Any], n_states: int) -> dict[tuple[int, int], int]:
@@ -230,6 +232,7 @@ class Reader:
             if person:
                 self.sampler.add(person, origin, target)
             else:
+                self.sampler.everything[origin, target] += 1
                 self.drop("without a person", 1)
         elif count:
             self._read.counts[origin, target] += count
@@ -358,17 +361,19 @@ class PersonSampler:
 
     def __init__(self, bound: PersonBound, below: Below = SYSTEM) -> None:
         self.bound, self.below = bound, below
+        self.everything = Counter[tuple[int, int]]()  # all records, for the private report alone
         self._kept = defaultdict[str, dict[int, _Reservoir]](dict)
 
     def add(self, person: str, origin: int, target: int) -> None:
         """One record of a person."""
+        self.everything[origin, target] += 1
         rows = self._kept[person]
         row = 0 if self.bound.per_row is None else origin
         rows.setdefault(row, _Reservoir()).add((origin, target), self.bound.in_a_cell, self.below)
 
     def records(self) -> Records:
         """The records that are kept, bounded; each call draws anew among what the rows have kept."""
-        found = Records(bound=self.bound)
+        found = Records(bound=self.bound, everything=Counter(self.everything))
         for person in self._kept.values():
             pool = [pair for row in person.values() for pair in row.pairs]
             kept = _some(pool, self.bound.records, self.below)

@@ -72,6 +72,7 @@ def _locked(path: pathlib.Path, mode: int) -> Iterator[None]:
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         patience = time.monotonic() + _PATIENCE_S
+        # ends: with the error below, when its patience is over
         while not _taken(handle, mode, path):
             if time.monotonic() > patience:
                 raise ValueError(f"{path.parent} is in use by {_holder(handle)}; wait for it to end, or choose another folder")

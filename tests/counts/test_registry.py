@@ -36,7 +36,9 @@ def toy():
 @pytest.fixture
 def table(tmp_path):
     path = tmp_path / "counts.csv"
-    path.write_text("from,A,B,C\n" + "".join(f"{name},{','.join(map(str, row))}\n" for name, row in zip("ABC", COUNTS, strict=True)))
+    path.write_text(
+        "from,A,B,C\n" + "".join(f"{name},{','.join(map(str, row))}\n" for name, row in zip("ABC", COUNTS, strict=True))
+    )
     return path
 
 
@@ -139,7 +141,7 @@ def test_no_release_draws_a_simulated_table(as_a_user_has_it):
         dataclasses.replace(plan, form=plan.form.mechanism)
     with pytest.raises(ValueError, match="a release draws with an ExactSampler"):
         draw_model({}, ("a", "b"), form=plan.form.mechanism, support=np.ones((2, 2), bool), draws=np.zeros(2, int))
-    with pytest.raises(ValueError, match="uniform.* has no exact sampler"):
+    with pytest.raises(ValueError, match=r"uniform.* has no exact sampler"):
         Plan.make(("a", "b"), epsilon=1.0, delta=0.0, form="uniform")
 
 
