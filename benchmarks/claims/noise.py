@@ -14,7 +14,9 @@ from benchmarks.claims.referee import exact, mp
 from dpjax.chains import MarkovChain
 from dpjax.counts import DiscreteGaussianMechanism, DiscreteLaplaceMechanism
 from dpjax.counts.discrete_gaussian import gaussian_delta
-from dpjax.release import ChainBudget, PersonBound, TrajectoryRelease, person_cost, trajectory_statement
+from dpjax.counts import PersonBound
+from dpjax.counts.persons import person_cost
+from dpjax.release import ChainBudget, TrajectoryRelease, trajectory_statement
 from dpjax.trajectory import RandomisedResponse
 
 _LOOSE = mp.mpf(10) ** -9

@@ -138,7 +138,7 @@ def in_words(statement: Mapping[str, Any]) -> str:
     paragraphs = [*statement["hidden"], *statement["meaning"], statement["who"], statement["not_hidden"]]
     lines = ["PRIVACY STATEMENT", "=" * 17, ""]
     for paragraph in paragraphs:
-        lines += [*textwrap.wrap(paragraph, 100), ""]
+        lines += [*textwrap.wrap(paragraph, 100, break_on_hyphens=False), ""]
     rows = [(key.replace("_", " "), value) for key, value in statement.items() if key not in _ELSEWHERE]
     rows += [(f"planned {key}".replace("_", " "), value) for key, value in statement["planning_figures"].items()]
     rows += [("made with", ", ".join(f"{name} {version}" for name, version in statement["versions"].items()))]
