@@ -70,9 +70,7 @@ def audit(
     ] = None,
     epsilon: Annotated[
         float,
-        typer.Option(
-            help="matrix, mechanisms on counts: the target at delta; trajectory, offline, chen: their epsilon."
-        ),
+        typer.Option(help="matrix, mechanisms on counts: the target at delta; trajectory, offline, chen: their epsilon."),
     ] = 1.0,
     rho: Annotated[float, typer.Option(help="trajectory, offline: the adjacency radius, nats.")] = 1.0,
     b: Annotated[int, typer.Option(help="chen: states that may differ.")] = 1,

@@ -43,7 +43,9 @@ def compare(
     support: Annotated[str, typer.Option(help="Taken as public: the transitions observed, or all pairs of states.")] = "observed",
     mechanism: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Tables of counts: only these mechanisms, your own as package.module:name.", show_default=False),
+        typer.Option(
+            metavar="NAME", help="Tables of counts: only these mechanisms, your own as package.module:name.", show_default=False
+        ),
     ] = None,
     trajectory: Annotated[
         int | None,
