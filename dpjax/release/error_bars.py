@@ -26,6 +26,7 @@ n alpha) is then known, and c/N = m (1 + n alpha/N) - alpha/N.
 
 from __future__ import annotations
 
+import json
 import pathlib
 from typing import TYPE_CHECKING, Any
 
@@ -76,10 +77,11 @@ def quantile(pmf: Pmf, cells: int, tail: float) -> int:
 
 def _noise(attributes: Any) -> tuple[Pmf, float]:
     """The law of the noise that a release states, and its variance."""
-    kind = mechanism(str(attributes["form"]))
+    facts = {**json.loads(attributes["privacy_statement"]), **attributes}
+    kind = mechanism(facts["form"])
     if not issubclass(kind, NoiseMechanism):
         invalid("form", kind.name, "its noise is not known: a mechanism of noisy counts is a NoiseMechanism")
-    noise = kind.released(attributes)
+    noise = kind.released(facts)
     return noise.pmf, noise.noise_variance
 
 
