@@ -32,7 +32,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Array, Float
@@ -40,7 +40,7 @@ from jaxtyping import Array, Float
 from dpjax import _exact
 from dpjax._errors import invalid, require
 from dpjax._rationals import as_written
-from dpjax.counts.neighbours import Neighbours, given
+from dpjax.counts.neighbours import Neighbours, PersonBound, given
 from dpjax.counts.noise import LARGEST, NoiseMechanism, NoiseSampler, symmetric_noise
 from dpjax.counts.postprocess import checked_delta, checked_epsilon, checked_postprocess
 from dpjax.counts.protocol import Parameter, Replaced, Variant, register
@@ -219,6 +219,17 @@ class DiscreteGaussianMechanism(NoiseMechanism):
         v = float(self.variance)
         wide = np.arange(-math.ceil(_REACH * math.sqrt(v)) - 2, math.ceil(_REACH * math.sqrt(v)) + 3.0)
         return np.exp(-(np.arange(-reach, reach + 1.0) ** 2) / (2 * v)) / np.exp(-(wide**2) / (2 * v)).sum()
+
+    @classmethod
+    def released(cls, facts: Mapping[str, Any]) -> DiscreteGaussianMechanism:
+        """Noise of the variance that a statement states; LARGEST is that of persons."""
+        bound = Neighbours("replace", PersonBound(2)) if float(facts["noise_variance"]) > _LARGEST else "replace"
+        return cls(variance=float(facts["noise_variance"]), adjacency=bound)
+
+    @property
+    def noise_variance(self) -> float:
+        """v, which the variance of the noise does not exceed."""
+        return float(self.variance)
 
     def noise(self, dtype: np.dtype) -> tuple[Callable[..., Array], np.ndarray]:
         """Inversion of the table of tails."""

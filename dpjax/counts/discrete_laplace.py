@@ -17,9 +17,10 @@ twice epsilon only. Totals, empty rows and zero cells are private under both. No
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -112,6 +113,16 @@ class DiscreteLaplaceMechanism(NoiseMechanism):
         """The mechanism's epsilon, which is pure: exact at delta 0, an upper bound above it."""
         require(bool(0 <= delta < 1), "delta", delta, "give a probability, at least 0 and below 1")
         return float(self.epsilon)
+
+    @classmethod
+    def released(cls, facts: Mapping[str, Any]) -> DiscreteLaplaceMechanism:
+        """Noise of the scale that a statement states."""
+        return cls(epsilon=1 / float(facts["noise_scale"]), adjacency="add-remove")
+
+    @property
+    def noise_variance(self) -> float:
+        """1 / (2 sinh(1/(2b))^2)."""
+        return 0.5 / math.sinh(0.5 / self.scale) ** 2
 
     def noise(self, dtype: np.dtype) -> tuple[Callable[..., Array], np.ndarray]:
         """The difference of two geometric numbers, and b."""

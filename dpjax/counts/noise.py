@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
@@ -22,7 +22,7 @@ import numpy as np
 import pydantic
 from jaxtyping import Array, Bool, Float, Key
 
-from dpjax._errors import require
+from dpjax._errors import invalid, require
 from dpjax._random import open_uniform
 from dpjax.counts.planning import noise_error
 from dpjax.counts.postprocess import POST_PROCESSING, checked_counts, expected_kl_floored
@@ -72,6 +72,19 @@ class NoiseMechanism(CountMechanism):
     @abc.abstractmethod
     def pmf(self, reach: int) -> Float[np.ndarray, " width"]:
         """P(Z = z) for z = -reach..reach, float64, not renormalised."""
+
+    @classmethod
+    def released(cls, facts: Mapping[str, Any]) -> NoiseMechanism:
+        """The mechanism whose noise a release states, by the facts of its statement: for error bars."""
+        invalid("form", cls.name, "it does not say how its noise follows from a statement: give it a `released`")
+
+    @property
+    def noise_variance(self) -> float:
+        """E Z^2."""
+        reach = 8
+        while self.pmf(reach)[0] > 1e-18:
+            reach *= 2
+        return float(self.pmf(reach) @ np.arange(-reach, reach + 1.0) ** 2)
 
     def tail(self, dtype: np.dtype) -> np.ndarray:
         """P(|Z| >= k) for k = 1, 2, ..., until it is below 1e-30, padded with zeros to a power of two."""

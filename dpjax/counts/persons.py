@@ -184,6 +184,8 @@ def person_cost(
     looked at, for a search; that is no bound.
     """
     m = bound.records
+    if epsilon == 0:  # total variation, which adds over the steps
+        return Cost(min(1.0, m * _single(0.0, scale, pseudocount, adjacency)), GROUP)
     fewest = next(g for g in range(1, m + 1) if math.ceil(m / g) <= LARGEST)
     costs = [Cost(_grouped(epsilon, m, lambda e: _single(e, scale, pseudocount, adjacency)), GROUP)]
     if m > 1:

@@ -2,6 +2,9 @@
 
 import dataclasses
 import json
+import pathlib
+import re
+from typing import get_type_hints
 
 import jax
 import jaxtyping
@@ -11,6 +14,7 @@ import pytest
 from dpjax import counts, release, sweep
 from dpjax.audit import count_target
 from dpjax.cli import main
+from dpjax.counts import DiscreteLaplaceMechanism
 from dpjax.counts.protocol import Law
 from dpjax.datasets import Dataset, ReadReport
 from dpjax.release import Plan
@@ -18,6 +22,7 @@ from dpjax.release.model import draw_model
 from dpjax.sweep import compare_counts, count_verdicts
 
 COUNTS = np.array([[50, 30, 20], [12, 60, 28], [15, 25, 40]])
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "extending-counts.md"
 TOY = "tests.counts.toy_counts:toy"
 
 
@@ -112,7 +117,7 @@ def test_the_audit_finds_it_and_a_fault_in_it(capsys):
     assert capsys.readouterr().out.count("toy  ") == 2
 
 
-def test_a_release_finds_it(tmp_path, table, capsys):
+def test_a_release_finds_it(toy, tmp_path, table, capsys):
     (tmp_path / "labels.csv").write_text("A\nB\nC\n")
     common = [str(table), "--epsilon", "0.7", "--labels", str(tmp_path / "labels.csv")]
     for name, out in (("toy", "one"), (TOY, "two")):
@@ -120,6 +125,10 @@ def test_a_release_finds_it(tmp_path, table, capsys):
         statement = json.loads(release.read_release(tmp_path / out / "model.nc").attrs["privacy_statement"])
         assert (statement["form"], statement["delta"], statement["noise_scale_exactly"]) == ("toy", 0.0, "3")
         assert statement["accountant"] == "exact, pure: L1 sensitivity over a whole scale"
+        bars = release.error_bars(tmp_path / out)
+        assert (bars.lower <= bars.estimate).all()
+        assert (bars.estimate <= bars.upper).all()
+    assert toy.Toy(b=3).noise_variance == pytest.approx(DiscreteLaplaceMechanism(epsilon=2 / 3).noise_variance, rel=1e-12)
     assert "toy noise of scale 3" in capsys.readouterr().err
 
 
@@ -141,6 +150,7 @@ def test_no_release_draws_a_simulated_table(as_a_user_has_it):
         dataclasses.replace(plan, form=plan.form.mechanism)
     with pytest.raises(ValueError, match="a release draws with an ExactSampler"):
         draw_model({}, ("a", "b"), form=plan.form.mechanism, support=np.ones((2, 2), bool), draws=np.zeros(2, int))
+    assert get_type_hints(draw_model)["form"] is get_type_hints(Plan)["form"] is counts.ExactSampler  # mypy refuses it too
     with pytest.raises(ValueError, match=r"uniform.* has no exact sampler"):
         Plan.make(("a", "b"), epsilon=1.0, delta=0.0, form="uniform")
 
@@ -156,6 +166,21 @@ def test_a_mechanism_without_a_law_of_its_own_is_swept_by_its_privatize():
     np.testing.assert_array_equal(whole[4:], part)
     one = np.asarray(m.privatize(jax.random.fold_in(key, 3), values, support))
     np.testing.assert_allclose(whole[3], one, rtol=1e-6)
+
+
+def test_the_page_runs():
+    block = re.search(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)[1]
+    try:
+        exec(compile(block, str(PAGE), "exec"), {"__name__": "mine"})
+        sampler = counts.exact_sampler("whole-scale", counts.Target(0.7, 0.0), counts.Planning(3, 100.0))
+        assert (sampler.parameter, sampler.delta_spent) == (3, 0.0)
+        drawn = np.array([sampler.draw_row(0, [5] * 100, 0) for _ in range(20)]) - 5
+        assert 0 < np.abs(drawn).mean() < 10
+        plan = Plan.make(("a", "b"), epsilon=0.7, delta=0.0, form="whole-scale")
+        assert plan.statement()["form"] == "whole-scale"
+        assert "noise of scale 3" in plan.price()[1]
+    finally:
+        counts.unregister("whole-scale")
 
 
 def test_names_and_options_are_refused_in_words():

@@ -41,6 +41,10 @@ class Toy(NoiseMechanism):
     def pmf(self, reach):
         return np.tanh(0.5 / self.b) * np.exp(-np.abs(np.arange(-reach, reach + 1.0)) / self.b)
 
+    @classmethod
+    def released(cls, facts):
+        return cls(b=int(facts["noise_scale"]))
+
     def exact_epsilon(self, delta=0.0):
         return self.neighbours.l1 / self.b
 
