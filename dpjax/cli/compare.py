@@ -45,6 +45,10 @@ def compare(
         int | None,
         typer.Option(metavar="STEPS", help="Compare on a trajectory: the data's own if it has one, else STEPS simulated."),
     ] = None,
+    mechanism: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PACKAGE.MODULE:KIND", help="Trajectories: a mechanism of your own, which its module registers."),
+    ] = None,
     rho: Annotated[float, typer.Option(help="Trajectories: radius of the nominal guarantee, nats.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Of the draws and of a simulated trajectory.")] = 0,
     out: Annotated[
@@ -55,6 +59,7 @@ def compare(
     from dpjax.sweep import count_verdicts, trajectory_verdicts
 
     epsilons = _epsilons(epsilon)
+    _register(mechanism or [])
     _check_numbers(delta, draws, trajectory, rho)
     dataset, steps = _data(data, settings or [], trajectory)
     results: Sequence[Any]
@@ -83,6 +88,15 @@ def _epsilons(text: str) -> list[float]:
     require(all(0 < value < math.inf for value in values), "--epsilon", text, "give positive, finite numbers")
     require(len(set(values)) == len(values), "--epsilon", text, "give every epsilon once")
     return sorted(values)
+
+
+def _register(mechanisms: list[str]) -> None:
+    """Import the modules of mechanisms of the user's own; each must register its kind."""
+    if mechanisms:
+        from dpjax.trajectory.protocol import find
+
+        for one in mechanisms:
+            find(one, "--mechanism")
 
 
 def _infinite(results: Sequence[Measured]) -> str:

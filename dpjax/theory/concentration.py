@@ -1,4 +1,4 @@
-"""Tails of the error V_t = G(s'_t, s_t) of a random trajectory: four provable bounds (paper B, Theorem 2, mended).
+"""Tails of the error V_t = G(s'_t, s_t) of a random trajectory: four provable bounds (paper B, Theorem 2, corrected).
 
 Notation of `drift`; Z_t the joint chain, T its operator. Proofs are in the derivations.
 
