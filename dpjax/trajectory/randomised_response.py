@@ -184,10 +184,10 @@ class RandomisedResponse(OneLoss):
         return self._reports(states)
 
     def exact_law(self, trajectory: Trajectory, start: Start = None, check: bool = False) -> ReportedLaw:
-        """The exact law of `privatize`; the entropy is infinite, its variance NaN, where some transition is impossible."""
+        """The exact law of `privatize`; where some transition is impossible the moments of the entropy are infinite."""
         states = trajectory_indices(self.graph, trajectory, check)
         marginals = np.stack([self.law(int(s)) for s in states])
-        entropy, variance = np.inf, np.nan
+        entropy, variance = np.inf, np.inf
         if self._complete:
             walked = law_along(self.graph, states, self.forward(states, start))
             entropy, variance = walked.expected_entropy, walked.variance_entropy
@@ -205,9 +205,9 @@ class RandomisedResponse(OneLoss):
     def entropies(
         self, tables: Tables, lengths: Int[np.ndarray, " lengths"]
     ) -> tuple[Float[np.ndarray, " lengths"], Float[np.ndarray, " lengths"]]:
-        """Infinite, with standard deviation NaN, where some transition is impossible."""
+        """As in every mechanism; both infinite where some transition is impossible."""
         if not self._complete:
-            return np.full(len(lengths), np.inf), np.full(len(lengths), np.nan)
+            return np.full(len(lengths), np.inf), np.full(len(lengths), np.inf)
         ends = np.repeat(np.arange(self.chain.n_states), np.diff(self.graph.arrivals.offsets))
         kernels = (np.asarray(tables.laws[at])[ends] for at in tables.position)
         return entropies(self.graph.arrivals, tables.first, kernels, lengths)

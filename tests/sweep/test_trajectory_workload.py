@@ -191,7 +191,7 @@ def test_reports_are_swept_without_their_entropy_which_is_infinite(tmp_path):
     assert float(reported["expected_agreement"]) == pytest.approx(m.keep, rel=1e-12)
     assert float(reported["expected_error"]) == pytest.approx(m.expected_errors(PATH)[1:].mean(), rel=1e-12)
     assert np.isinf(reported["expected_entropy"]).all()
-    stays = np.prod([sum(m.law(s)[y] for y in range(4) if graph_of(m.chain).all_distances()[y, s] <= 1.0) for s in PATH])
+    stays = np.prod([sum(m.law(int(s))[y] for y in range(4) if graph_of(m.chain).all_distances()[y, s] <= 1.0) for s in PATH])
     assert float(reported["exceedance"][1]) == pytest.approx(1 - stays, rel=1e-10)
     for measure, exact in {"error": "expected_error", "agreement": "expected_agreement"}.items():
         assert abs(float(reported[f"{measure}_mean"] - reported[exact])) < 5 * float(reported[f"{measure}_sem"])
