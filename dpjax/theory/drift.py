@@ -36,9 +36,9 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from dpjax._errors import require, require_number
-from dpjax.trajectory.calibration import MARGIN
 from dpjax.trajectory.joint import JointChain, joint_chain_of
 from dpjax.trajectory.kernel import one_step_extremes
+from dpjax.trajectory.losses import MARGIN
 from dpjax.trajectory.mechanism1 import TrajectoryMechanism, require_mechanism1
 from dpjax.trajectory.protocol import OnlineMechanism
 

@@ -55,9 +55,10 @@ from jaxtyping import Float, Int
 from dpjax._errors import real_array, require, require_number, require_whole
 from dpjax.chains.mixing import mixing_time
 from dpjax.chains.stationary import only_closed_class
-from dpjax.trajectory.calibration import MARGIN, Bound, upper
+from dpjax.trajectory.calibration import Bound, upper
 from dpjax.trajectory.joint import JointChain, JointLaw
 from dpjax.trajectory.kernel import one_step_extremes
+from dpjax.trajectory.losses import MARGIN
 
 
 class EntropyBounds(NamedTuple):

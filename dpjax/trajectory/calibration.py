@@ -3,9 +3,9 @@
 A loss computed exactly at scale c, and found to meet the target, is a proof for that c: nothing needs to be monotone for it to
 hold. So the search starts from a scale that the theorem proves, and every candidate is verified by the computed loss before it is
 taken; the last one verified is returned, or the proved one where none was. The loss is nearly proportional to the scale, so that the
-next candidate is the last verified one times target / loss: five evaluations do where bisection takes forty. Where a candidate fails,
-the next one lies between it and the last one verified. (If the loss is increasing in c, which holds on every chain tried and is not
-proved, what is returned is the largest, to the tolerance.)
+next candidate is the last verified one times target / loss. Where a candidate fails, the next one lies between it and the last one
+verified. To a relative 1e-6 that takes 4 to 10 evaluations where the loss grows no faster than the scale, and up to 35 where it does.
+(If the loss is increasing in c, which holds on every chain tried and is not proved, what is returned is the largest, to the tolerance.)
 
 Computed losses carry round-off of about 1e-13; a scale is accepted only where the loss times (1 + 1e-12) meets the target, and the proved
 scale of a target is taken that much smaller. Where only the proved bound is affordable it is matched instead, and the guarantee says so.
@@ -57,17 +57,22 @@ def _search(loss: Callable[[float], float], target: float | int, proved: float, 
     """The scale of `largest_verified_scale`, and its loss."""
     require_number(tolerance, "tolerance", "give a relative tolerance between 0 and 1", lambda x: 0 < x < 1)
     verified, lost, beyond, most = proved, loss(proved), np.inf, _LARGEST * proved
+    power = 1.0  # the loss is taken to grow with this power of the scale
     for tries in range(2 * _TRIES):
         if lost * MARGIN >= target * (1 - tolerance) or beyond <= verified * (1 + tolerance) or verified >= most:
             break
         proposed = verified * target * (1 - tolerance / 4) / (lost * MARGIN) if lost > 0 else most
-        if proposed >= beyond or tries >= _TRIES:
-            proposed = np.sqrt(verified * beyond) if beyond < np.inf else proposed
+        if tries >= _TRIES:
+            proposed = verified * (proposed / verified) ** (1 / power)
+        if proposed >= beyond:
+            proposed = np.sqrt(verified * beyond)
         proposed = float(min(proposed, most))
         if proposed <= verified:
             break
         found = loss(proposed)
         if found * MARGIN <= target:
+            if 0 < lost < found:
+                power = np.log(found / lost) / np.log(proposed / verified)
             verified, lost = proposed, found
         else:
             beyond = proposed

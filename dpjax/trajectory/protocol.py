@@ -410,6 +410,7 @@ class Made(NamedTuple):
 
 
 _KINDS: dict[str, Kind] = {}
+_TAKEN = ("chain", "kind", "epsilon", "matched", "tolerance")  # what `make` takes itself
 _LAST = 1000  # the place of a kind that names none
 
 
@@ -449,6 +450,8 @@ def register(
     require(kind.replace("-", "").replace("_", "").isalnum(), "kind", kind, "choose a word of letters, digits and hyphens")
     others = {option.name: option for one in _KINDS.values() if one.kind != kind for option in one.options}
     for option in options:
+        own = option.name.isidentifier() and option.name not in _TAKEN
+        require(own, "option", option.name, f"choose a name that Python allows, and none of {', '.join(_TAKEN)}")
         same = others.get(option.name, option) == option
         require(same, f"option {option.name} of kind", kind, "another kind has an option of that name: share it, or rename yours")
     taken = {one.style for one in _KINDS.values()}

@@ -12,6 +12,7 @@ from dpjax import MarkovChain, sweep
 from dpjax.audit import trajectory_target
 from dpjax.cli import main
 from dpjax.sweep import compare_trajectory, trajectory_verdicts
+from dpjax.sweep.workloads.trajectory import table_model
 from dpjax.trajectory import (
     ChenMechanism,
     OfflineMechanism,
@@ -29,6 +30,8 @@ from dpjax.trajectory import (
     register,
     substitution_epsilon,
 )
+from dpjax.trajectory.calibration import largest_verified_scale
+from dpjax.trajectory.losses import MARGIN
 
 P = np.array([[0.7, 0.2, 0.1, 0.0], [0.1, 0.6, 0.2, 0.1], [0.0, 0.3, 0.5, 0.2], [0.3, 0.0, 0.3, 0.4]])
 COUNTS = "from,a,b,c,d\na,7,2,1,0\nb,1,6,2,1\nc,0,3,5,2\nd,3,0,3,4\n"
@@ -193,9 +196,20 @@ def test_two_kinds_of_one_word_or_two_options_of_one_name_are_refused():
         register("chen", TrajectoryMechanism, long_name="another")
     with pytest.raises(ValueError, match="option rho of kind is 'other'"):
         register("other", TrajectoryMechanism, options=(Option("rho", 2.0, "another radius"),), long_name="other")
+    with pytest.raises(ValueError, match="option is 'epsilon'; choose a name that Python allows"):
+        register("other", TrajectoryMechanism, options=(Option("epsilon", 2.0, "another"),), long_name="other")
     with pytest.raises(ValueError, match="kind is 'a:b'"):
         register("a:b", TrajectoryMechanism, long_name="other")
     assert "other" not in kinds()
+
+
+def test_an_option_named_like_a_key_of_the_sweep_is_refused():
+    register("other", TrajectoryMechanism, options=(Option("start", 2.0, "another"),), long_name="other")
+    try:
+        with pytest.raises(ValueError, match="option is 'start'"):
+            table_model()
+    finally:
+        protocol.unregister("other")
 
 
 @pytest.mark.parametrize("target", [0.2, 1.0, 6.0])
@@ -248,3 +262,32 @@ def test_reports_on_a_complete_graph_have_the_entropy_of_independent_states():
     errors = m.graph.distances_to(path)[np.arange(4)[:, None], words.T].max(axis=0)
     for v in (0.5, 1.0, 1.5):
         assert law.exceedance(v) == pytest.approx(chance[errors > v].sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize("power", [0.6, 1.0, 1.1, 1.7])
+@pytest.mark.parametrize("tolerance", [1e-12, 1e-6, 1e-2])
+def test_the_search_ends_below_the_target_within_the_tolerance_and_in_few_evaluations(power, tolerance):
+    asked = []
+
+    def loss(scale):
+        asked.append(scale)
+        return scale**power
+
+    found = largest_verified_scale(loss, 1.0, 0.4, tolerance)
+    assert found**power * MARGIN <= 1.0
+    assert found**power >= 1 - 3 * tolerance - 1e-11 or found >= 1 - 3 * tolerance - 1e-11
+    assert len(asked) <= 46
+
+
+def test_the_search_takes_no_scale_that_it_has_not_verified():
+    asked = {}
+
+    def uneven(scale):  # not monotone: a window above 1.4 that fails
+        asked[scale] = scale if not 1.4 < scale < 1.6 else 3.0
+        return asked[scale]
+
+    for target in (1.5, 2.0, 2.5):
+        found = largest_verified_scale(uneven, target, 0.3)
+        assert asked[found] * MARGIN <= target
+    assert largest_verified_scale(lambda c: 0.0, 1.0, 0.5) == 0.5e4  # nothing is ever lost: it stops somewhere
+    assert largest_verified_scale(lambda c: 2.0, 1.0, 0.5) == 0.5  # the proved scale stands

@@ -100,6 +100,9 @@ def table_model(kind: Any = None) -> type[TrajectoryTable]:
 
 @functools.lru_cache(maxsize=8)
 def _table_model(options: tuple[Option, ...]) -> type[TrajectoryTable]:
+    for option in options:
+        free = option.name not in TrajectoryTable.model_fields
+        require(free, "option", option.name, "[mechanism] has a key of that name: register the option under another")
     fields: dict[str, Any] = {option.name: _field(option) for option in options}
     return pydantic.create_model("TrajectoryTable", __base__=TrajectoryTable, **fields)
 
