@@ -2,6 +2,8 @@
 
 import csv
 import importlib
+import pathlib
+import re
 import sys
 
 import jax
@@ -291,3 +293,15 @@ def test_the_search_takes_no_scale_that_it_has_not_verified():
         assert asked[found] * MARGIN <= target
     assert largest_verified_scale(lambda c: 0.0, 1.0, 0.5) == 0.5e4  # nothing is ever lost: it stops somewhere
     assert largest_verified_scale(lambda c: 2.0, 1.0, 0.5) == 0.5  # the proved scale stands
+
+
+def test_the_page_that_shows_how_runs_and_is_the_toy(toy, capsys):
+    page = pathlib.Path(__file__).resolve().parents[2] / "docs" / "extending-trajectories.md"
+    one, other = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.S)
+    names = {"__name__": "page"}
+    exec(one + other, names)
+    assert "replacing any one state by any other costs epsilon 1 (exactly computed)" in capsys.readouterr().out
+    protocol.unregister("hops")
+    importlib.import_module("toy_trajectory")
+    m = make(names["chain"], "hops", epsilon=1.0, matched=True).mechanism
+    np.testing.assert_array_equal(exact_law(m, PATH).marginals, exact_law(names["m"], PATH).marginals)
