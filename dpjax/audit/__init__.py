@@ -12,7 +12,6 @@ from dpjax.audit.targets import (
     count_target,
     dirichlet_target,
     matrix_target,
-    offline_target,
     selection_target,
     trajectory_target,
 )
@@ -29,7 +28,6 @@ __all__ = [
     "lower_bound",
     "lower_limit",
     "matrix_target",
-    "offline_target",
     "selection_target",
     "trajectory_target",
     "upper_limit",

@@ -8,17 +8,16 @@ whether the audit finds it out.
     on counts        a record changes rows, from an else full row to another; or one record more (of pseudo-counts Theorem 7's value is nearly
                      attained, of noisy counts the exact one is); the tables and the score are the mechanism's own where it names them
     matrix           the corner pair in the row whose exact epsilon is largest
-    trajectories     the pair of sensitive states that one step tells apart best, from the private state before it that does so
-    offline          two trajectories of two transitions that differ at the first, where the proved bound is most nearly attained
+    trajectories     the two trajectories at which the mechanism says its claim is tight (`TrajectoryProtocol.worst_pair`)
     selection        two cost vectors of a user's choice
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
-import jax
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
@@ -28,10 +27,7 @@ from dpjax.counts import CountMechanism
 from dpjax.counts.protocol import log_ratio
 from dpjax.selection import permute_and_flip
 from dpjax.simplex import DirichletMechanism, MatrixMechanism, exact_epsilon
-from dpjax.trajectory import ChenMechanism, OfflineMechanism, TrajectoryMechanism, pairwise_losses
-from dpjax.trajectory.kernel import slot_log_law
-
-Online = TrajectoryMechanism | ChenMechanism
+from dpjax.trajectory.protocol import TrajectoryProtocol, require_mechanism
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -124,69 +120,24 @@ def corner_pair(
     return pair[0], pair[1]
 
 
-def trajectory_target(m: Online, *, claimed: float | None = None, drawn_by: Online | None = None) -> Target:
-    """One step, at the pair of sensitive states with the largest exact loss. claimed None: the proved bound for that pair.
+def trajectory_target(m: TrajectoryProtocol, *, claimed: float | None = None, drawn_by: TrajectoryProtocol | None = None) -> Target:
+    """The two trajectories at which the mechanism says its claim is most nearly attained. claimed None: the proved bound for them.
 
-    delta is 0; the outputs are private states, taken as categories. Needs the losses of all pairs of states.
+    delta is 0; the outputs after the first are categories. What it takes depends on the mechanism (`worst_pair`): the losses of all
+    pairs of states for one that runs online, n^2 contexts for the offline one.
     """
-    require_kind(m, "m", (TrajectoryMechanism, ChenMechanism), "give a TrajectoryMechanism or a ChenMechanism")
-    losses = pairwise_losses(m)
-    s, v = (int(i) for i in np.unravel_index(np.argmax(losses), losses.shape))
-    start, one = telling_start(m, s, v), drawn_by or m
+    require_mechanism(m)
+    pair, one, n = m.worst_pair(), drawn_by or m, m.graph.n_states
 
-    def sampler(state: int) -> Sampler:
-        return lambda key, n: one.sample(key, np.array([start, state]), n, start=start, check=False)[:, 1]
-
-    name = "trajectory" if isinstance(m, TrajectoryMechanism) else "chen"
-    claim = float(m.loss_bounds()[s, v]) if claimed is None else claimed
-    return _target(name, sampler(s), sampler(v), None, 0.0, float(losses[s, v]), claim)
-
-
-def telling_start(m: Online, s: int, v: int) -> int:
-    """The private state from which one step tells sensitive state s from v best."""
-    with jax.enable_x64(True):
-        logs = [np.asarray(slot_log_law(m.kernel, m.cost_row(state))) for state in (s, v)]
-    real = np.asarray(m.graph.neighbours.real)[: m.graph.neighbours.n_slots]
-    gain = np.where(real, logs[0] - np.where(real, logs[1], 0.0), -np.inf)
-    return int(np.asarray(m.graph.neighbours.owners)[int(np.argmax(gain))])
-
-
-def offline_target(m: OfflineMechanism, *, claimed: float | None = None, drawn_by: OfflineMechanism | None = None) -> Target:
-    """Two trajectories that differ at t = 1 in the pair of states whose bound is largest. claimed None: that bound.
-
-    What a substitution costs depends on the rest of the trajectory: s_2 and the public s'_0 are those that show most, and the exact
-    value is for these two trajectories. delta is 0; the outputs (s'_1, s'_2) are categories. Tries n^2 contexts: small chains.
-    """
-    require_kind(m, "m", OfflineMechanism, "give an OfflineMechanism; trajectory_target takes the others")
-    bounds, n = m.loss_bounds(), m.graph.n_states
-    s, v = (int(i) for i in np.unravel_index(np.argmax(bounds), bounds.shape))
-    contexts = [(start, last) for start in range(n) for last in range(n)]
-    losses = [_loss_of(m, start, (s, last), (v, last)) for start, last in contexts]
-    start, last = contexts[int(np.argmax(losses))]
-    one = drawn_by or m
-
-    def sampler(state: int) -> Sampler:
+    def sampler(trajectory: Int[np.ndarray, " steps"]) -> Sampler:
         def draw(key: Key[Array, ""], draws: int) -> np.ndarray:
-            paths = np.asarray(one.sample(key, np.array([start, state, last]), draws, start=start, check=False))
-            return paths[:, 1] * n + paths[:, 2]
+            paths = np.asarray(one.sample(key, trajectory, draws, start=pair.start, check=False)).astype(np.int64)
+            return functools.reduce(lambda category, state: category * n + state, paths.T[2:], paths[:, 1])
 
         return draw
 
-    claim = float(bounds[s, v]) if claimed is None else claimed
-    return _target("offline", sampler(s), sampler(v), None, 0.0, max(losses), claim)
-
-
-def _loss_of(m: OfflineMechanism, start: int, w: tuple[int, int], v: tuple[int, int]) -> float:
-    """The largest log-ratio, either way, of the laws of (s'_1, s'_2) given s_1, s_2 = w and = v."""
-    edges, logs = m.graph.arrivals, []
-    ends = np.repeat(np.arange(m.graph.n_states), np.diff(edges.offsets))
-    for word in (w, v):
-        one, two = (np.full((m.graph.n_states,) * 2, -np.inf) for _ in range(2))
-        for table, law in zip((one, two), m.forward(np.array([start, *word]), start).kernels(), strict=True):
-            table[edges.owners, ends] = np.log(law)
-        logs.append((one[start][:, None] + two).reshape(-1))
-    possible = np.isfinite(logs[0])
-    return float(np.abs(logs[0][possible] - logs[1][possible]).max())
+    claim = pair.bound if claimed is None else claimed
+    return _target(m.name, sampler(pair.w), sampler(pair.v), None, 0.0, pair.exact, claim)
 
 
 def selection_target(

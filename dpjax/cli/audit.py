@@ -6,6 +6,8 @@ mechanisms each one's risk is a n-th of it.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import pathlib
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -46,8 +48,8 @@ def audit(
         list[str] | None,
         typer.Argument(
             metavar="[MECHANISM]...",
-            help="dirichlet, pseudocount, matrix, trajectory, offline, chen, permute-and-flip, or a mechanism on counts such as"
-            " discrete-laplace, discrete-gaussian or your own as package.module:name; all of them unless named.",
+            help="dirichlet, matrix, permute-and-flip, a registered mechanism on counts (pseudocount, discrete-laplace, ..., package.module:name)"
+            " or on trajectories (trajectory, offline, chen, exponential, ..., package.module:kind); the main ones unless named.",
             show_default=False,
         ),
     ] = None,
@@ -65,15 +67,15 @@ def audit(
         pathlib.Path | None,
         typer.Option(
             metavar="CSV",
-            help="matrix, trajectory, offline, chen: a square count matrix in the example's place; a public or invented one.",
+            help="matrix, and mechanisms on trajectories: a square count matrix in the example's place; a public or invented one.",
         ),
     ] = None,
     epsilon: Annotated[
         float,
-        typer.Option(help="matrix, mechanisms on counts: the target at delta; trajectory, offline, chen: their epsilon."),
+        typer.Option(help="matrix, mechanisms on counts: the target at delta; mechanisms on trajectories: their epsilon."),
     ] = 1.0,
-    rho: Annotated[float, typer.Option(help="trajectory, offline: the adjacency radius, nats.")] = 1.0,
-    b: Annotated[int, typer.Option(help="chen: states that may differ.")] = 1,
+    rho: Annotated[float, typer.Option(help="mechanisms on trajectories that take one: the adjacency radius, nats.")] = 1.0,
+    b: Annotated[int, typer.Option(help="mechanisms on trajectories that take it: states that may differ.")] = 1,
     costs: Annotated[str, typer.Option(help="permute-and-flip: the candidates' costs under one input.")] = "0,1,2",
     other_costs: Annotated[str, typer.Option(help="permute-and-flip: their costs under the other input.")] = "1,0,2",
     delta: Annotated[
@@ -100,10 +102,8 @@ def audit(
     from dpjax._errors import require
     from dpjax.audit.bound import require_claim
 
-    known = [*_TARGETS, *(name for name in _on_counts() if name not in _TARGETS)]
-    names = mechanisms or known
-    for name in names:
-        require(name in known or ":" in name, "MECHANISM", name, f"choose among {', '.join(known)}")
+    builders = [_builder(name) for name in mechanisms or _names()]
+    names = [name for name, _ in builders]
     require(claimed is None or len(names) == 1, "--claimed", claimed, "name the one mechanism that it is claimed of")
     if claimed is not None:
         require_claim(claimed, "--claimed")
@@ -111,7 +111,7 @@ def audit(
     settings = Settings(
         k, eta, n_records, n_categories, gamma, scale, pseudocount, counts, epsilon, rho, b, costs, other_costs, delta, claimed
     )
-    targets = [_TARGETS[name](settings) if name in _TARGETS else _of_counts(name, settings) for name in names]
+    targets = [dataclasses.replace(build(settings), name=name) for name, build in builders]
     each = 1 - (1 - confidence) / len(targets)
     root = jax.random.key(seed)
     results = [target.audit(jax.random.fold_in(root, i), draws, each) for i, target in enumerate(targets)]
@@ -184,25 +184,13 @@ def _matrix(s: Settings) -> Target:
     return matrix_target(m, s.delta, claimed=s.epsilon if s.claimed is None else s.claimed)
 
 
-def _trajectory(s: Settings) -> Target:
+def _trajectory(kind: str, s: Settings) -> Target:
+    """The target of a registered mechanism, with those of its options that are options here."""
     from dpjax.audit import trajectory_target
-    from dpjax.trajectory import TrajectoryMechanism
+    from dpjax.trajectory.protocol import find, make
 
-    return trajectory_target(TrajectoryMechanism(_chain(s), epsilon=s.epsilon, rho=s.rho), claimed=s.claimed)
-
-
-def _offline(s: Settings) -> Target:
-    from dpjax.audit import offline_target
-    from dpjax.trajectory import OfflineMechanism
-
-    return offline_target(OfflineMechanism(_chain(s), epsilon=s.epsilon, rho=s.rho), claimed=s.claimed)
-
-
-def _chen(s: Settings) -> Target:
-    from dpjax.audit import trajectory_target
-    from dpjax.trajectory import ChenMechanism
-
-    return trajectory_target(ChenMechanism(_chain(s), epsilon=s.epsilon, b=s.b), claimed=s.claimed)
+    given = {option.name: getattr(s, option.name) for option in find(kind).options if hasattr(s, option.name)}
+    return trajectory_target(make(_chain(s), kind, epsilon=s.epsilon, **given).mechanism, claimed=s.claimed)
 
 
 def _permute_and_flip(s: Settings) -> Target:
@@ -232,12 +220,38 @@ def _numbers(text: str, option: str) -> list[float]:
         invalid(option, text, "give numbers with commas between them, such as 0,1,2")
 
 
-_TARGETS: dict[str, Any] = {
-    "dirichlet": _dirichlet,
-    "pseudocount": _pseudocount,
-    "matrix": _matrix,
-    "trajectory": _trajectory,
-    "offline": _offline,
-    "chen": _chen,
-    "permute-and-flip": _permute_and_flip,
-}
+_COUNTS_TARGETS: dict[str, Any] = {"dirichlet": _dirichlet, "pseudocount": _pseudocount, "matrix": _matrix}
+_SELECTION_TARGETS: dict[str, Any] = {"permute-and-flip": _permute_and_flip}
+_TARGETS = {**_COUNTS_TARGETS, **_SELECTION_TARGETS}
+_SHORT = {"trajectory": "mechanism1"}  # what the command calls a kind
+
+
+def _names() -> list[str]:
+    """The mechanisms that are drawn where none is named."""
+    from dpjax.trajectory import kinds
+
+    words = {kind: word for word, kind in _SHORT.items()}
+    on_counts = [name for name in _on_counts() if name not in _TARGETS]
+    on_trajectories = [words.get(one.kind, one.kind) for one in kinds().values() if one.audited]
+    return [*_COUNTS_TARGETS, *on_counts, *on_trajectories, *_SELECTION_TARGETS]
+
+
+def _builder(name: str) -> tuple[str, Any]:
+    """The name in the table, and what makes the target of the settings."""
+    from dpjax import counts
+    from dpjax._errors import require
+    from dpjax.trajectory.protocol import find, kinds
+
+    if name in _TARGETS:
+        return name, _TARGETS[name]
+    if ":" in name:  # of either registry, as the module registers it
+        try:
+            name = counts.mechanism(name).name
+        except ValueError:
+            name = find(name, "MECHANISM").kind
+    kind = _SHORT.get(name, name)
+    if name in _on_counts():
+        return name, functools.partial(_of_counts, name)
+    known = [*_TARGETS, *_on_counts(), *_SHORT, *kinds()]
+    require(kind in kinds(), "MECHANISM", name, f"choose among {', '.join(known)}, and package.module:name for one of your own")
+    return name, functools.partial(_trajectory, kind)

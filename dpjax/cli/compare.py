@@ -44,7 +44,9 @@ def compare(
     mechanism: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME", help="Tables of counts: only these mechanisms, your own as package.module:name.", show_default=False
+            metavar="NAME",
+            help="Counts: only these mechanisms. Trajectories: these too. Your own as package.module:name.",
+            show_default=False,
         ),
     ] = None,
     trajectory: Annotated[
@@ -70,6 +72,7 @@ def compare(
         verdicts = count_verdicts(results)
         said = kept + _CAPTIONS["counts"].format(draws=draws, support=support, delta=delta) + _infinite(results)
     else:
+        _register(mechanism or [])
         results, path = _trajectory(dataset, epsilons, rho, steps, seed)
         verdicts, said = trajectory_verdicts(results), f"{path} {_CAPTIONS['trajectory']}"
     lines = [WARNING, "", f"Data: {dataset.source}", said, "", *_table(results), "", *(f"- {line}" for line in verdicts)]
@@ -89,6 +92,15 @@ def _epsilons(text: str) -> list[float]:
     require(all(0 < value < math.inf for value in values), "--epsilon", text, "give positive, finite numbers")
     require(len(set(values)) == len(values), "--epsilon", text, "give every epsilon once")
     return sorted(values)
+
+
+def _register(mechanisms: list[str]) -> None:
+    """Import the modules of mechanisms of the user's own; each must register its kind."""
+    if mechanisms:
+        from dpjax.trajectory.protocol import find
+
+        for one in mechanisms:
+            find(one, "--mechanism")
 
 
 def _infinite(results: Sequence[Measured]) -> str:

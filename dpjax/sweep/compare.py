@@ -6,16 +6,6 @@ total variation TV(P_i, P~_i) of its rows, averaged with each row's share of the
 result is exact where a closed form is used (its standard error is 0), otherwise the mean of `draws` draws. Where a mechanism names several settings
 of one line, such as a few pseudo-counts, the best is shown: by hindsight, in its favour. The support is public for all of them alike.
 
-*Trajectories*: every mechanism at the same single-substitution epsilon, exactly. Epsilon here is what replacing any one state at one time by any
-other costs: the one number that all of them have. For Mechanism 1 it is matched, by its exact loss where all pairs of states are affordable and by
-its proved bound elsewhere; a line for its nominal (epsilon, rho) shows what those numbers cost when read that way. For one sensitive trajectory s
-and its private s', over t = 1..n:
-
-    mean G: E (1/n) sum G(s'_t, s_t), nats;   error: E (1/n) #{s'_t != s_t};   impossible: E (1/n) #{no transition s'_{t-1} -> s'_t}.
-
-All by the exact laws; no sampling. The first private state is the public s_0 for the mechanisms that walk the chain; randomised response
-reports s_0 as any other state.
-
 What is computed here depends on the records: it is not for release.
 """
 
@@ -24,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -33,7 +23,6 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from dpjax._errors import require
-from dpjax.chains import MarkovChain
 from dpjax.counts import (
     CountMechanism,
     DirichletRows,
@@ -53,10 +42,6 @@ from dpjax.sweep.progress import Silent
 from dpjax.sweep.results import open as open_results
 from dpjax.sweep.runner import run
 from dpjax.sweep.workloads.count import ComparisonWorkload
-from dpjax.trajectory import ChenMechanism, TrajectoryMechanism, exact_law, match_substitution
-from dpjax.trajectory.losses import affordable, substitution_epsilon
-from dpjax.trajectory.mechanism import OnlineMechanism
-from dpjax.trajectory.randomised_response import RandomisedResponse
 
 PAPER, PSEUDOCOUNT, GAUSSIAN, UNIFORM = (
     kind.title for kind in (DirichletRows, PseudocountMechanism, DiscreteGaussianMechanism, UniformGuess)
@@ -199,84 +184,12 @@ def _measured(workload: ComparisonWorkload, line: _Line, cell: Any, draws: int) 
     return Measured(label, epsilon, float(cell["at_delta"]), *kl, *tv, *stationary, draws if sampled else 0, m.note)
 
 
-MATCHED, EXPONENTIAL = "Mechanism 1", "Mechanism 1, exponential selection"
-RESTRICTED, RESPONSE = "randomised response among neighbours", "randomised response among all states"
-
-
-class MeasuredTrajectory(NamedTuple):
-    """One mechanism at one epsilon; `substitution` is its single-substitution epsilon (nats), `exact` whether it is one or a bound."""
-
-    mechanism: str
-    epsilon: float
-    substitution: float
-    exact: bool
-    mean_error: float
-    error_rate: float
-    impossible: float
-    note: str
-
-
-def compare_trajectory(
-    chain: MarkovChain, trajectory: Any, *, epsilons: Sequence[float], rho: float | int = 1.0
-) -> list[MeasuredTrajectory]:
-    """Every mechanism at every single-substitution epsilon (nats) on one trajectory of state indices, two states or more."""
-    for epsilon in epsilons:
-        checked_epsilon(epsilon)
-    states = np.asarray(trajectory)
-    require(states.ndim == 1 and len(states) >= 2, "trajectory", trajectory, "give a trajectory of two states or more")
-    return [one for epsilon in epsilons for one in _trajectory_at(chain, states, float(epsilon), float(rho))]
-
-
-def _trajectory_at(chain: MarkovChain, states: np.ndarray, epsilon: float, rho: float) -> list[MeasuredTrajectory]:
-    nominal = TrajectoryMechanism(chain, epsilon=epsilon, rho=rho)
-    exact = affordable(nominal)
-    matched: Callable[[TrajectoryMechanism], TrajectoryMechanism] = (
-        (lambda m: match_substitution(m, epsilon)) if exact else (lambda m: _bounded(m, epsilon))
-    )
-    cost = substitution_epsilon(nominal) if exact else float(nominal.loss_bounds().max())
-    mechanisms: list[tuple[str, OnlineMechanism, float, bool]] = [
-        (f"{MATCHED}, nominal epsilon at rho {rho:g}", nominal, cost, exact),
-        (MATCHED, matched(nominal), epsilon, exact),
-        (EXPONENTIAL, matched(TrajectoryMechanism(chain, epsilon=epsilon, rho=rho, selection="exponential")), epsilon, exact),
-        (RESTRICTED, ChenMechanism(chain, epsilon=epsilon, b=1), epsilon, True),
-    ]
-    return [_walked(name, m, states, epsilon, cost, known) for name, m, cost, known in mechanisms] + [
-        _responded(chain, states, epsilon)
-    ]
-
-
-def _bounded(m: TrajectoryMechanism, target: float) -> TrajectoryMechanism:
-    """`m` at the largest epsilon whose proved single-substitution bound is `target`."""
-    return TrajectoryMechanism(m.chain, epsilon=m.epsilon * target / float(m.loss_bounds().max()), rho=m.rho, selection=m.selection)
-
-
-def _walked(
-    name: str, m: OnlineMechanism, states: np.ndarray, epsilon: float, substitution: float, exact: bool
-) -> MeasuredTrajectory:
-    law = exact_law(m, states, start=int(states[0]), check=False)
-    hits = law.marginals[np.arange(1, len(states)), states[1:]]
-    return MeasuredTrajectory(
-        name, epsilon, substitution, exact, float(law.expected_error[1:].mean()), float(1 - hits.mean()), 0.0, "a path of the chain"
-    )
-
-
-def _responded(chain: MarkovChain, states: np.ndarray, epsilon: float) -> MeasuredTrajectory:
-    m = RandomisedResponse(chain, epsilon=epsilon)
-    impossible = float(m.infeasible_rate(states).mean())
-    note = "s_0 is protected too"
-    return MeasuredTrajectory(
-        RESPONSE, epsilon, epsilon, True, float(m.expected_errors(states)[1:].mean()), m.error_rate, impossible, note
-    )
-
-
-OURS = (MATCHED, EXPONENTIAL)
 _ERRORS = {"kl": "KL of the rows", "tv": "TV of the rows", "stationary": "TV of the stationary laws"}
-_PATHS = {"mean_error": "mean distance G from the sensitive state", "error_rate": "share of wrong states"}
 
 
 def count_verdicts(results: Sequence[Measured]) -> list[str]:
     """A sentence for each error that says who has the smallest, for each epsilon; then what the guarantees differ in."""
-    lines = [_winners(results, field, words, lambda r: True) for field, words in _ERRORS.items() if _known(results, field)]
+    lines = [winners(results, field, words, lambda r: True) for field, words in _ERRORS.items() if _known(results, field)]
     narrow = _labels(lambda kind: not kind.whole_domain)
     if any(r.mechanism in narrow for r in results):
         lines.append(
@@ -284,8 +197,7 @@ def count_verdicts(results: Sequence[Measured]) -> list[str]:
             " changes within its row only."
         )
         lines += [
-            "Among those that cover any record by any other: "
-            + _winners(results, field, words, lambda r: r.mechanism not in narrow)
+            "Among those that cover any record by any other: " + winners(results, field, words, lambda r: r.mechanism not in narrow)
             for field, words in _ERRORS.items()
             if _known(results, field) and any(_wins(results, field, name) for name in narrow)
         ]
@@ -295,30 +207,17 @@ def count_verdicts(results: Sequence[Measured]) -> list[str]:
     return lines
 
 
-def trajectory_verdicts(results: Sequence[MeasuredTrajectory]) -> list[str]:
-    """The same for trajectories, at matched single-substitution epsilon."""
-    matched = [r for r in results if r.substitution == r.epsilon]
-    lines = [_winners(matched, field, words, lambda r: True) for field, words in _PATHS.items()]
-    nominal = [r for r in results if r.substitution != r.epsilon]
-    if nominal:
-        kind = "exactly" if nominal[0].exact else "by its proved bound"
-        pairs = ", ".join(f"{r.epsilon:g} costs {r.substitution:.3g}" for r in nominal)
-        lines.append(
-            "Epsilon here is the worst substitution of one state by another. Mechanism 1's guarantee is graded: replacing a state by a near"
-            " one costs it less, which these lines do not show."
-        )
-        lines.append(f"Mechanism 1's nominal epsilon is another thing: for one substitution, {kind}, {pairs}.")
-    return lines
-
-
-def _winners(results: Sequence[Any], field: str, words: str, among: Callable[[Any], bool]) -> str:
+def winners(
+    results: Sequence[Any], field: str, words: str, among: Callable[[Any], bool], ours: Collection[str] | None = None
+) -> str:
+    """A sentence that says who has the smallest `field` at each epsilon, and whether it is one of `ours` (None: the papers' on counts)."""
     won: dict[str, list[float]] = {}
     for epsilon in dict.fromkeys(r.epsilon for r in results):
         here = [r for r in results if r.epsilon == epsilon and among(r) and np.isfinite(getattr(r, field))]
         best = min(here, key=lambda r: getattr(r, field))
         tied = [r for r in here if _close(r, best, field)]
         won.setdefault(" and ".join(dict.fromkeys(r.mechanism for r in tied)), []).append(epsilon)
-    parts = [f"{name} ({_whose(name)}) at epsilon {_listed(where)}" for name, where in won.items()]
+    parts = [f"{name} ({_whose(name, ours)}) at epsilon {_listed(where)}" for name, where in won.items()]
     return f"Smallest {words}: {'; '.join(parts)}."
 
 
@@ -333,10 +232,10 @@ def _labels(holds: Callable[[type[CountMechanism]], bool]) -> set[str]:
     return {variant.label for name in names() if holds(mechanism(name)) for variant in mechanism(name).variants()}
 
 
-def _whose(words: str) -> str:
-    known = {*OURS, *_labels(lambda kind: kind.ours)}
-    ours = [name in known for name in words.split(" and ")]
-    return "ours" if all(ours) else "a baseline" if not any(ours) else "cannot be told apart"
+def _whose(words: str, ours: Collection[str] | None) -> str:
+    known = _labels(lambda kind: kind.ours) if ours is None else ours
+    mine = [name in known for name in words.split(" and ")]
+    return "ours" if all(mine) else "a baseline" if not any(mine) else "cannot be told apart"
 
 
 def _known(results: Sequence[Measured], field: str) -> bool:
@@ -344,7 +243,7 @@ def _known(results: Sequence[Measured], field: str) -> bool:
 
 
 def _wins(results: Sequence[Measured], field: str, name: str) -> bool:
-    return f"{name} " in _winners(results, field, "", lambda r: True)
+    return f"{name} " in winners(results, field, "", lambda r: True)
 
 
 def _uniform(results: Sequence[Measured], epsilon: float) -> float:

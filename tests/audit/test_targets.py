@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import beta
 
 from dpjax import ChenMechanism, DirichletMechanism, MarkovChain, PseudocountMechanism, TrajectoryMechanism, exact_law
-from dpjax.audit import count_target, dirichlet_target, matrix_target, offline_target, selection_target, trajectory_target
+from dpjax.audit import count_target, dirichlet_target, matrix_target, selection_target, trajectory_target
 from dpjax.counts import DirichletRows, DiscreteGaussianMechanism, DiscreteLaplaceMechanism, Neighbours, PersonBound
 from dpjax.simplex import MatrixMechanism, PublicRows
 from dpjax.trajectory import OfflineMechanism
@@ -47,7 +47,7 @@ HONEST = {
     "mechanism 1": lambda: trajectory_target(TrajectoryMechanism(CHAIN, epsilon=1.0, rho=1.0)),
     "exponential": lambda: trajectory_target(TrajectoryMechanism(CHAIN, epsilon=1.0, rho=1.0, selection="exponential")),
     "prior": lambda: trajectory_target(TrajectoryMechanism(CHAIN, epsilon=2.0, rho=1.0, prior_weight=0.5)),
-    "offline": lambda: offline_target(OfflineMechanism(CHAIN, epsilon=1.0, rho=1.0, base_weight=1.0)),
+    "offline": lambda: trajectory_target(OfflineMechanism(CHAIN, epsilon=1.0, rho=1.0, base_weight=1.0)),
     "mechanism 2": lambda: trajectory_target(ChenMechanism(CHAIN, epsilon=1.0)),
     "race": lambda: selection_target([0.0, 1.0, 2.0], [1.0, 0.0, 2.0], 0.5, form="race"),
     "permutation": lambda: selection_target([0.0, 1.0, 2.0], [1.0, 0.0, 2.0], 0.5, form="permutation"),
@@ -91,7 +91,7 @@ def doubled_scale(m):
 
 
 def doubled_offline(m):
-    return offline_target(m, drawn_by=dataclasses.replace(m, epsilon=2 * m.epsilon))
+    return trajectory_target(m, drawn_by=dataclasses.replace(m, epsilon=2 * m.epsilon))
 
 
 FAULTS = {
@@ -161,12 +161,11 @@ def test_the_corner_pair_is_adjacent_and_attains_the_curve():
 
 @pytest.mark.parametrize("m", [TrajectoryMechanism(SPARSE, epsilon=2.0, rho=1.0), ChenMechanism(CHAIN, epsilon=1.0)])
 def test_the_step_of_a_trajectory_target_has_the_exact_loss(m):
-    from dpjax.audit.targets import telling_start
     from dpjax.trajectory import pairwise_losses
 
     losses = pairwise_losses(m)
     s, v = (int(i) for i in np.unravel_index(np.argmax(losses), losses.shape))
-    start = telling_start(m, s, v)
+    start = m.telling_start(s, v)
     p, q = (exact_law(m, [start, state], start=start, check=False).marginals[1] for state in (s, v))
     seen = p > 0
     np.testing.assert_allclose(np.log(p[seen] / q[seen]).max(), losses.max(), rtol=1e-10)
