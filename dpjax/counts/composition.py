@@ -97,7 +97,7 @@ def release_accountant(adjacency: str = "replace", *, grid: Number = GRID) -> Pr
     """
     _dp_accounting()
 
-    require(adjacency in RELATIONS, "adjacency", adjacency, 'it must be "replace" or "add-remove"')
+    require(adjacency in RELATIONS, "adjacency", adjacency, "", must='be "replace" or "add-remove"')
     return ReleaseAccountant(adjacency, float(grid))
 
 

@@ -54,8 +54,8 @@ def checked_delta(delta: Any) -> None:
 
 def checked_options(adjacency: str, postprocess: str) -> None:
     """Known words."""
-    require(adjacency in ("replace", "add-remove"), "adjacency", adjacency, 'it must be "replace" or "add-remove"')
-    require(postprocess in ("floor", "project"), "postprocess", postprocess, 'it must be "floor" or "project"')
+    require(adjacency in ("replace", "add-remove"), "adjacency", adjacency, "", must='be "replace" or "add-remove"')
+    require(postprocess in ("floor", "project"), "postprocess", postprocess, "", must='be "floor" or "project"')
 
 
 def checked_counts(counts: np.ndarray | Array) -> Float[Array, "*shape"]:

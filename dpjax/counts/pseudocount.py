@@ -101,8 +101,8 @@ class PseudocountMechanism:
         domain.check_one(scale=self.scale, pseudocount=self.pseudocount)
         for name in ("scale", "pseudocount"):
             domain.check_positive(getattr(self, name), name)
-        require(bool(1e-12 <= self.scale <= 1e20), "scale", self.scale, "it must lie between 1e-12 and 1e20")
-        require(bool(1e-6 <= self.pseudocount <= 1e12), "pseudocount", self.pseudocount, "it must lie between 1e-6 and 1e12")
+        require(bool(1e-12 <= self.scale <= 1e20), "scale", self.scale, "", must="lie between 1e-12 and 1e20")
+        require(bool(1e-6 <= self.pseudocount <= 1e12), "pseudocount", self.pseudocount, "", must="lie between 1e-6 and 1e12")
         require_word(self.adjacency, "adjacency", _LOG_DELTA, ADJACENCY_WORDS)
 
     @classmethod

@@ -233,7 +233,13 @@ def sharded_closure(
     require(square, "lengths", np.shape(lengths), "give a square matrix")
     require(len(found) > 0, "devices", found, "give at least one")
     if isinstance(lengths, np.ndarray):
-        require(not bool((~(lengths >= 0)).any()), "lengths", "negative or NaN", "lengths are -log of probabilities, 0 or more")
+        require(
+            not bool((~(lengths >= 0)).any()),
+            "lengths",
+            None,
+            "lengths are -log of probabilities, 0 or more",
+            problem="is negative or NaN",
+        )
     mesh = Mesh(np.array(found), (_AXIS,))
     with jax.enable_x64(lengths.dtype == np.float64):
         return _closed(mesh, len(lengths))(_spread(mesh, lengths))

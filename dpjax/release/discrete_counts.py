@@ -65,5 +65,5 @@ def _whole(counts: Any) -> Int[np.ndarray, "*shape"]:
 
 
 def _adjacency(adjacency: str) -> str:
-    require(adjacency in SENSITIVITY, "adjacency", adjacency, 'it must be "replace" or "add-remove"')
+    require(adjacency in SENSITIVITY, "adjacency", adjacency, "", must='be "replace" or "add-remove"')
     return adjacency

@@ -68,7 +68,7 @@ class NoiseForm:
     ) -> NoiseForm:
         """The least noise found that is (epsilon, delta)-private; discrete Laplace noise spends no delta and its form says 0."""
         require(name in ("discrete-laplace", "discrete-gaussian"), "form", name, "no such noise")
-        require(adjacency in SENSITIVITY, "adjacency", adjacency, 'it must be "replace" or "add-remove"')
+        require(adjacency in SENSITIVITY, "adjacency", adjacency, "", must='be "replace" or "add-remove"')
         if name == "discrete-laplace":
             b = _l1(adjacency, persons) / as_written(epsilon)
             require(b <= _LARGEST, "epsilon", epsilon, "that is too much noise: raise epsilon, or keep fewer records a person")

@@ -258,7 +258,7 @@ def read_records(
     each line, for pairs or parquet without counts; with it each reading draws anew which records are kept.
     progress: called with the number of bytes read since it was called last, a megabyte or so.
     """
-    require(outside in ("stop", "drop"), "outside", outside, 'it must be "stop" or "drop"')
+    require(outside in ("stop", "drop"), "outside", outside, "", must='be "stop" or "drop"')
     require(layout in ("auto", "parquet", *_TEXT_LAYOUTS), "layout", layout, "choose auto, matrix, triples, pairs or parquet")
     if not path.is_file():
         malformed(path, None, "give the path of a file" if path.exists() else "there is no such file")

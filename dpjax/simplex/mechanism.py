@@ -80,7 +80,7 @@ class DirichletMechanism:
             if not k > 0:
                 _unreachable(epsilon, delta, eta, n_records, n_categories)
             return cls(k=float(k), eta=eta, n_records=n_records, n_categories=n_categories, gamma=gamma)
-        require(accounting == "theorem1", "accounting", accounting, 'it must be "exact" or "theorem1"')
+        require(accounting == "theorem1", "accounting", accounting, "", must='be "exact" or "theorem1"')
         k, best = theorem1.calibrate_theorem1(
             epsilon=epsilon, delta=delta, eta=eta, n_records=n_records, n_categories=n_categories, gamma=gamma
         )

@@ -77,8 +77,9 @@ def match_substitution(
     require(
         largest > 0,
         "chain",
-        "all states at distance zero",
+        None,
         "no output tells its states apart at any epsilon; there is nothing to match",
+        problem="is all states at distance zero",
     )
     proved, apart = target / (largest * MARGIN), 1.0 - np.eye(m.graph.n_states)
     return dataclasses.replace(m, epsilon=largest_verified_scale(loss, target, proved, tolerance))
@@ -97,8 +98,9 @@ def exact_scale(m: TrajectoryMechanism, tolerance: float = FINE, store: Store = 
     require(
         bool((G_sym[~np.eye(len(G_sym), dtype=bool)] > 0).all()),
         "chain",
-        "two states at distance zero",
+        None,
         "use the theorem's scale, m.scale",
+        problem="is two states at distance zero",
     )
 
     target = m.epsilon / m.rho
