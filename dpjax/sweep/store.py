@@ -35,6 +35,7 @@ from typing import Any
 import numpy as np
 
 from dpjax import _atomic as atomic
+from dpjax._errors import InputError
 from dpjax.sweep.blocks import Moments
 from dpjax.sweep.grid import Cell, Shard
 from dpjax.sweep.law import differences, digest_of, now
@@ -74,7 +75,9 @@ def _locked(path: pathlib.Path, mode: int) -> Iterator[None]:
         patience = time.monotonic() + _PATIENCE_S
         while not _taken(handle, mode, path):
             if time.monotonic() > patience:
-                raise ValueError(f"{path.parent} is in use by {_holder(handle)}; wait for it to end, or choose another folder")
+                raise InputError(
+                    str(path.parent), f"is in use by {_holder(handle)}", "wait for it to end, or choose another folder"
+                )
             time.sleep(0.02)
         _sign(handle)
         yield
@@ -89,9 +92,10 @@ def _taken(handle: int, mode: int, path: pathlib.Path) -> bool:
     except BlockingIOError:
         return False
     except OSError as error:
-        raise ValueError(
-            f"{path.parent} is on a file system without locks ({error.strerror}); choose a folder on another, or have it "
-            "mounted with flock"
+        raise InputError(
+            str(path.parent),
+            f"is on a file system without locks ({error.strerror})",
+            "choose a folder on another, or have it mounted with flock",
         ) from None
     return True
 
@@ -246,7 +250,7 @@ def read_manifest(directory: pathlib.Path) -> dict[str, Any] | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (PermissionError, IsADirectoryError, ValueError) as error:
-        raise ValueError(f"{path} cannot be read: {error}") from None
+        raise InputError(str(path), "cannot be read", str(error)) from None
     except OSError as error:
         raise atomic.StorageError(f"cannot read {path}: {atomic.reason(error)}") from error
     if (
@@ -254,7 +258,7 @@ def read_manifest(directory: pathlib.Path) -> dict[str, Any] | None:
         or manifest.get("format") != FORMAT
         or digest_of(manifest.get("law", {})) != manifest.get("hash")
     ):
-        raise ValueError(f"{path} is not a manifest of format {FORMAT}, or it was edited; choose another folder")
+        raise InputError(str(path), f"is not a manifest of format {FORMAT}, or it was edited", "choose another folder")
     return manifest
 
 
@@ -263,11 +267,11 @@ def verify(directory: pathlib.Path, law: Mapping[str, Any]) -> None:
     manifest = read_manifest(directory)
     if manifest is None:
         if directory.exists() and (not directory.is_dir() or any(not _begun(path) for path in directory.iterdir())):
-            raise ValueError(f"output folder is {str(directory)!r}; it exists and holds something else, choose another folder")
+            raise InputError("output folder", f"is {str(directory)!r}", "it exists and holds something else, choose another folder")
         return
     if manifest["hash"] != digest_of(law):
         differing = "; ".join(differences(manifest["law"], law)[:3])
-        raise ValueError(f"{directory} holds the results of another sweep: {differing}. Choose another folder")
+        raise InputError(str(directory), "holds the results of another sweep", f"{differing}. Choose another folder")
 
 
 def _begun(path: pathlib.Path) -> bool:
@@ -285,7 +289,7 @@ def create(directory: pathlib.Path) -> None:
         probe = directory / "lock"
         probe.touch()
     except OSError as error:
-        raise ValueError(f"output folder is {str(directory)!r}; it cannot be written: {error.strerror}") from None
+        raise InputError("output folder", f"is {str(directory)!r}", f"it cannot be written: {error.strerror}") from None
 
 
 def begin(directory: pathlib.Path, law: Mapping[str, Any], schema: Mapping[str, Any], about: Mapping[str, Any]) -> Store:
