@@ -369,11 +369,11 @@ class PersonSampler:
     def records(self) -> Records:
         """The records that are kept, bounded; each call draws anew among what the rows have kept."""
         found = Records(bound=self.bound)
-        for rows in self._kept.values():
-            pool = [pair for row in rows.values() for pair in row.pairs]
+        for kept_rows in self._kept.values():
+            pool = [pair for row in kept_rows.values() for pair in row.pairs]
             kept = _some(pool, self.bound.records, self.below)
             found.counts.update(kept)
-            found.dropped[BEYOND] += sum(row.seen for row in rows.values()) - len(kept)
+            found.dropped[BEYOND] += sum(row.seen for row in kept_rows.values()) - len(kept)
         return found
 
 

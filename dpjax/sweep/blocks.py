@@ -309,7 +309,8 @@ def in_flight(memory: int, block_bytes: int, block: int) -> int:
         raise InputError(
             "sweep.memory",
             f"is {memory:,} bytes",
-            f"one block of {block:,} samples needs {charged:,}: raise sweep.memory, or set a smaller sweep.block (which is another law, with other last digits)",
+            f"one block of {block:,} samples needs {charged:,}: raise sweep.memory, or set a smaller sweep.block (which is another law, with"
+            " other last digits)",
         )
     return memory // charged
 

@@ -36,7 +36,7 @@ import jax.numpy as jnp
 import numpy as np
 import pydantic
 
-from dpjax._errors import InputError, invalid
+from dpjax._errors import InputError
 from dpjax.sweep.workload import Scalar
 
 _Model = TypeVar("_Model", bound=pydantic.BaseModel)
@@ -49,50 +49,50 @@ class Table(pydantic.BaseModel):
 
 
 def validated(model: type[_Model], table: Mapping[str, Any], where: str = "") -> _Model:
-    """`table` as an instance of `model`, or a ValueError of one sentence; `where` is the dotted key that holds the table."""
+    """`table` as an instance of `model`; raises InputError for its first fault. `where` is the dotted key that holds the table."""
     try:
         return model.model_validate(dict(table))
     except pydantic.ValidationError as error:
         faults = error.errors(include_url=False)
-        more = f" ({len(faults) - 1} more after this one)" if len(faults) > 1 else ""
-        raise ValueError(_sentence(model, faults[0], where) + more) from None
+        first = _fault(model, faults[0], where)
+        if len(faults) > 1:
+            first = InputError(first.argument, f"{first.problem} ({len(faults) - 1} more after this one)", first.remedy)
+        raise first from None
 
 
-def unknown_key(key: str, known: Iterable[str], where: str = "") -> str:
-    """The sentence that refuses `key` and names the nearest known one."""
+def unknown_key(key: str, known: Iterable[str], where: str = "") -> InputError:
+    """The error that refuses `key` and names the nearest known one."""
     known = sorted(known)
     near = difflib.get_close_matches(key, known, n=1)
     hint = f"did you mean {_dotted(where, near[0])}?" if near else f"known here: {', '.join(known) or 'nothing'}"
-    return f"{_dotted(where, key)} is not a known key; {hint}"
+    return InputError(_dotted(where, key), "is not a known key", hint)
 
 
 def refuse_unknown(keys: Iterable[str], known: Iterable[str], where: str = "") -> None:
-    """Raise ValueError for the first of `keys` that is not `known`."""
+    """Raise InputError for the first of `keys` that is not `known`."""
     known = list(known)
     for key in keys:
         if key not in known:
-            raise ValueError(unknown_key(key, known, where))
+            raise unknown_key(key, known, where)
 
 
-def _sentence(model: type[pydantic.BaseModel], fault: Any, where: str) -> str:
+def _fault(model: type[pydantic.BaseModel], fault: Any, where: str) -> InputError:
     location: Sequence[Any] = fault["loc"]
     key = _dotted(where, *location)
     if fault["type"] == "extra_forbidden":
         return unknown_key(str(location[-1]), _fields_at(model, location[:-1]), _dotted(where, *location[:-1]))
     if fault["type"] == "missing":
-        return f"{key} is missing"
+        return InputError(key, "is missing")
     if fault["type"] == "value_error":
         inner = fault["ctx"]["error"]
         if isinstance(inner, pydantic.ValidationError):  # a validator that itself used a model
-            return _sentence(model, inner.errors(include_url=False)[0], key)
-        if isinstance(inner, InputError) and location and inner.argument == str(location[-1]):
-            return str(inner.renamed(key))  # the validator of one key knows the key's own name only
-        text = str(inner)
-        return text if not location or text.startswith(key) else f"{key}: {text}"
-    try:
-        invalid(key, fault["input"], fault["msg"][:1].lower() + fault["msg"][1:])
-    except ValueError as error:
-        return str(error)
+            return _fault(model, inner.errors(include_url=False)[0], key)
+        if isinstance(inner, InputError):  # the validator of one key knows the key's own name only
+            own = bool(location) and inner.argument == str(location[-1])
+            return inner.renamed(key) if own else inner
+        return InputError(key, str(inner))
+    problem = f"is {fault['input']!r}"
+    return InputError(key, problem, fault["msg"], value=fault["input"])
 
 
 def _dotted(*parts: Any) -> str:
