@@ -69,11 +69,10 @@ def _check_one_class(path: pathlib.Path, values: Any, largest_class: bool) -> No
 
 
 def _has_columns(path: pathlib.Path) -> bool:
-    from dpjax.datasets.pairs import COUNTED_COLUMNS
-    from dpjax.datasets.text import rows
+    from dpjax.datasets.text import COUNT, FROM, TO, rows
 
     header = [cell.lower() for cell in next(rows(path))[1]]
-    return all(any(name in header for name in names) for names in COUNTED_COLUMNS)
+    return all(any(name in header for name in names) for names in (FROM, TO, COUNT))
 
 
 def _counted(path: pathlib.Path) -> tuple[Any, Any, Any]:

@@ -29,6 +29,9 @@ from typing import Any, NoReturn
 from dpjax._errors import invalid
 
 PathLike = str | pathlib.Path
+FROM = ("from", "source", "linksource", "origin", "pulocationid")  # names of the column of first states, in small letters
+TO = ("to", "target", "linktarget", "destination", "dolocationid")
+COUNT = ("count", "counts", "n", "trips")
 LARGEST = 2**63 - 1
 Progress = Callable[[int], object]  # told how many bytes more have been read
 _WHOLE = re.compile(r"[+-]?[0-9]+")

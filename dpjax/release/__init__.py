@@ -29,15 +29,8 @@ from dpjax.release.noise_form import NoiseForm
 from dpjax.release.output import read_release, write_private, write_release
 from dpjax.release.paper_form import PaperForm
 from dpjax.release.plan import Plan
-from dpjax.release.records import (
-    PersonColumn,
-    PersonSampler,
-    RecordError,
-    Records,
-    read_public_labels,
-    read_public_support,
-    read_records,
-)
+from dpjax.release.records import read_public_labels, read_public_support, read_records
+from dpjax.release.secret import PersonColumn, PersonSampler, RecordError, Records
 from dpjax.release.selection import ThresholdedSelection
 from dpjax.release.stream import StreamError, private_lines
 from dpjax.release.theorem7 import Theorem7Form, person_cost

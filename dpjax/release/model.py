@@ -27,7 +27,7 @@ import numpy as np
 from dpjax._errors import require
 from dpjax.counts.postprocess import FLOOR
 from dpjax.release.forms import Form
-from dpjax.release.records import Records
+from dpjax.release.secret import Records
 from dpjax.release.selection import Pairs
 
 EXTRA = 0.05

@@ -22,7 +22,7 @@ from dpjax.release.model import PrivateModel, draw_model, resolution, supported_
 from dpjax.release.noise_form import NoiseForm
 from dpjax.release.paper_form import PaperForm
 from dpjax.release.rationals import float_down
-from dpjax.release.records import RecordError, Records, checked_pairs, sealed
+from dpjax.release.secret import RecordError, Records, checked_pairs, sealed
 from dpjax.release.selection import ThresholdedSelection
 from dpjax.release.statement import build
 from dpjax.release.theorem7 import Theorem7Form

@@ -5,7 +5,7 @@ import pathlib
 import re
 
 from dpjax.release import exact as urn
-from dpjax.release import records as persons
+from dpjax.release import secret as persons
 from dpjax.release import spreads
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "release.md"

@@ -12,7 +12,8 @@ from scipy.stats import chisquare
 
 from dpjax.counts import PseudocountMechanism
 from dpjax.release import Plan, RecordError, Theorem7Form, person_cost
-from dpjax.release.records import BEYOND, PersonColumn, PersonSampler, Records, read_records
+from dpjax.release.records import read_records
+from dpjax.release.secret import BEYOND, PersonColumn, PersonSampler, Records
 from dpjax.release.spreads import partitions, spread_delta
 from dpjax.release.theorem7 import GROUP, SPREADS, STEPS
 from dpjax.release.unit import PersonBound
