@@ -54,7 +54,7 @@ def invalid(argument: str, value: Any, remedy: str, *, must: str = "", problem: 
         problem: a predicate in place of "is VALUE", for what no value shows: "is reducible".
     """
     shown = problem or (f"must {must}, got {_short(value)}" if must else f"is {_short(value)}")
-    raise InputError(argument, shown, remedy, value=value)
+    raise InputError(argument, shown, remedy, value=value) from None
 
 
 def require(condition: Any, argument: str, value: Any, remedy: str, *, must: str = "", problem: str = "") -> None:

@@ -38,7 +38,7 @@ def read_od_counts(
     unit = "trips" if taxi else "transitions"
     report = ReadReport(read=sum(pairs.values()), kept=sum(kept.values()), dropped=dropped, unit=unit)
     if report.kept == 0:
-        invalid_file(path, f"nothing is left ({report.summary()}); loosen the filters")
+        invalid_file(path, f"nothing is left ({report.summary()})", "loosen the filters")
     data = Dataset(
         name="TLC taxi trips" if taxi else "counted transitions",
         labels=states,
@@ -61,7 +61,7 @@ def read_pairs(path: PathLike, *, header: bool | None = None) -> Dataset:
         if place == 0 and (header if header is not None else cells[0].lower() in FROM and cells[1].lower() in TO):
             continue
         if not all(cells):
-            invalid_file(path, f"line {line} has an empty cell; a transition has a state to leave and a state to enter")
+            invalid_file(path, f"line {line} has an empty cell", "a transition has a state to leave and a state to enter")
         counted[cells[0], cells[1]] += 1
     return _from_pairs(labelled(counted), path, "pairs of states", ())
 
@@ -75,7 +75,7 @@ def read_sequences(path: PathLike) -> Dataset:
     found: list[list[str]] = []
     for line, cells in rows(path, comments=True):
         if not all(cells):
-            invalid_file(path, f"line {line} has an empty cell; write every state of a sequence, and nothing after the last")
+            invalid_file(path, f"line {line} has an empty cell", "write every state of a sequence, and nothing after the last")
         found.append(cells)
     longer = [cells for cells in found if len(cells) > 1]
     label = as_labels(text for cells in longer for text in cells)
@@ -91,7 +91,7 @@ def counted_pairs(path: PathLike) -> dict[tuple[Label, Label], int]:
     counted: Counter[tuple[str, str]] = Counter()
     for line, (origin, target, count) in records(path, {"origin": FROM, "destination": TO, "count": COUNT}):
         if not (origin and target):
-            invalid_file(path, f"line {line} has an empty cell; a transition has a state to leave and a state to enter")
+            invalid_file(path, f"line {line} has an empty cell", "a transition has a state to leave and a state to enter")
         counted[origin, target] += whole_number(count, path, line)
     return labelled(counted)
 
@@ -105,7 +105,7 @@ def _from_pairs(
     pairs: Pairs, path: PathLike, name: str, sequences: Iterable[Sequence[Label]], notes: tuple[str, ...] = ()
 ) -> Dataset:
     if not pairs:
-        invalid_file(path, "it holds no transition; give a file with at least one")
+        invalid_file(path, "it holds no transition", "give a file with at least one")
     states = states_of(pairs)
     place = {label: i for i, label in enumerate(states)}
     total = sum(pairs.values())
@@ -129,7 +129,7 @@ def read_road_turns(path: PathLike, *, segments: PathLike | None = None, nodes: 
     pairs = counted_pairs(path)
     total = sum(pairs.values())
     if total == 0:
-        invalid_file(path, "it holds no turn; give a file with at least one")
+        invalid_file(path, "it holds no turn", "give a file with at least one")
     states = states_of(pairs)
     data = Dataset(
         name="road turns",
