@@ -75,9 +75,9 @@ def require_whole(value: Any, argument: str, remedy: str, least: int = 0) -> Non
     require(whole and int(value) >= least, argument, value, remedy)
 
 
-def require_word(value: Any, argument: str, words: Collection[str], remedy: str) -> None:
+def require_word(value: Any, argument: str, words: Collection[str], remedy: str, *, must: str = "") -> None:
     """Require one of the words; a list, which no table can look up, is none."""
-    require(isinstance(value, str) and value in words, argument, value, remedy)
+    require(isinstance(value, str) and value in words, argument, value, remedy, must=must)
 
 
 def require_kind(value: Any, argument: str, kinds: Kinds, remedy: str) -> None:

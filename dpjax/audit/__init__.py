@@ -1,12 +1,12 @@
 """audit: empirical lower bounds on epsilon for any sampler, at a stated confidence.
 
-clopper_pearson  exact binomial limits, and what they prove about epsilon
+clopper_pearson  exact binomial limits, and what they prove about epsilon or delta
 events           the event that tells two inputs apart, chosen on one half of the draws
 bound            the lower bound from the other half; these three know no mechanism
 targets          the package's own mechanisms, each at inputs where its claim is tight
 """
 
-from dpjax.audit.bound import AuditResult, Event, audit, epsilon_limit, lower_bound, lower_limit, upper_limit
+from dpjax.audit.bound import AuditResult, Event, audit, delta_limit, epsilon_limit, lower_bound, lower_limit, upper_limit
 from dpjax.audit.targets import (
     Target,
     dirichlet_target,
@@ -22,6 +22,7 @@ __all__ = [
     "Event",
     "Target",
     "audit",
+    "delta_limit",
     "dirichlet_target",
     "epsilon_limit",
     "lower_bound",

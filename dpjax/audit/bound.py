@@ -8,7 +8,7 @@ under the two. With x of n draws in the event, the Clopper-Pearson limits
 
 each hold with probability at least 1 - a, whatever p and n. So with probability at least 1 - 2 a
 
-    epsilon >= log((lower limit of p - delta) / upper limit of q).
+    epsilon >= log((lower limit of p - delta) / upper limit of q),    delta >= lower limit of p - e^epsilon upper limit of q.
 
 The event that tells two inputs apart best, chosen on draws that are not used again.
 
@@ -69,6 +69,13 @@ def epsilon_limit(hits_p: Counts, draws_p: Counts, hits_q: Counts, draws_q: Coun
     excess = np.asarray(lower_limit(hits_p, draws_p, risk / 2)) - delta
     above = np.asarray(upper_limit(hits_q, draws_q, risk / 2))
     return np.where(excess > above, np.log(np.maximum(excess, above) / above), 0.0)[()]
+
+
+def delta_limit(hits_p: Counts, draws_p: Counts, hits_q: Counts, draws_q: Counts, epsilon: float, risk: float) -> Limits:
+    """The lower limit of delta at epsilon, at least 0; wrong with probability at most `risk`, half of it for each of p, q."""
+    require_number(epsilon, "epsilon", "give a finite number of nats, 0 or more, up to 700", lambda x: 0 <= x <= 700)
+    below, above = lower_limit(hits_p, draws_p, risk / 2), upper_limit(hits_q, draws_q, risk / 2)
+    return np.maximum(np.asarray(below) - np.exp(epsilon) * above, 0.0)[()]
 
 
 def _counts(hits: Counts, draws: Counts, risk: float) -> tuple[np.ndarray, np.ndarray]:

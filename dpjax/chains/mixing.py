@@ -183,6 +183,7 @@ def _first_below(P: Float[np.ndarray, "n n"], pi: Float[np.ndarray, " n"], thres
     if distance(current) <= threshold:
         return t
     powers = [P]
+    # ends: after _LONGEST turns, with the error below
     while distance(powers[-1]) > threshold:
         require(len(powers) < _LONGEST, "the mixing time", None, "float64 cannot resolve it", problem=f"is above 2^{_LONGEST - 1}")
         powers.append(times(powers[-1], powers[-1]))

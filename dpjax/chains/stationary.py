@@ -28,12 +28,21 @@ digit (O'Cinneide 1993 has the bounds for the unblocked form). Only off-diagonal
 Few states, up to 8, are eliminated one at a time instead, entry by entry (`dpjax.chains.stationary`): the same sums and products.
 
 When it holds. Every state must be able to reach state 0; then all s_k > 0 and pi is the unique stationary law (zero on transient
-states). Otherwise some s_k = 0 and the whole of that matrix's pi is NaN, the mark that `dpjax.chains.stationary_distribution` looks
-for. It is NaN too where a mean number of visits before state 0 passes the range of the type (3e38 in float32).
+states). Otherwise some s_k = 0 and the whole of that matrix's pi is NaN. Such a matrix is eliminated once more, towards a state of a
+closed class (`closed_state`). What is NaN after that has several closed classes, or a mean number of visits past the range of the
+type (3e38 in float32), and `dpjax.chains.stationary_distribution` looks at it.
+
+The pivot. `reduced_inverse` is N for K = all states but one, the pivot p, bordered by zeros: G_ij is the mean number of visits to j
+before p from i, right relative to itself whatever p is. What is made of it is a difference: A# = (I - 1 pi) G (I - 1 pi), the group
+inverse of I - P. By
+
+    G_ij = A#_ij - A#_pj - (pi_j / pi_p) (A#_ip - A#_pp),        pi_j sum_l G_il = (pi_j / pi_p) (A#_pp - A#_ip),
+
+where p is a most frequent state, pi_j <= pi_p, no term is larger than 4 max |A#|, and the difference loses no digits of the largest
+entry. Where p is rare the terms are larger by 1 / pi_p, and so is the error.
 
 Derivative. With dQ the tangent off the diagonal, completed so that rows sum to 0 (the function does not read the diagonal),
-dpi = pi dQ A#, A# the group inverse of I - P (`dpjax.chains.deviation_matrix`). With G = N for K = all states but 0, bordered by
-zeros, A# = (I - 1 pi) G (I - 1 pi), so that one panel as wide as the matrix gives the derivative: no iteration is unrolled.
+dpi = pi dQ A# = (x - (sum x) pi), x = pi dQ G, and dG = G dQ G, so that one elimination gives derivatives of any order: none is unrolled.
 
 The stationary distribution of a chain, checked: pi = pi P, pi >= 0, sum pi = 1.
 
@@ -41,10 +50,10 @@ It is unique when the chain has one closed class, and then zero on transient sta
 stationary law for each and infinitely many mixtures; asking for *the* stationary distribution is then an error that names the
 classes.
 
-Dense matrices go through `dpjax.chains.stationary.gth`. Its result is finite if and only if every state reaches state 0, so a finite
-result needs no look at the graph; only matrices with a NaN are looked at again, restricted to their closed class. Sparse chains
-too large for that go through SciPy's sparse LU on the states but one, taken only with every entry positive and a residual sum |pi
-P - pi| <= 1e-12.
+Dense matrices go through `dpjax.chains.stationary.gth`. Its result is NaN where there are several closed classes, or a mean time is past the
+range of the type, so a finite result needs no look at the graph; only matrices with a NaN are looked at again, restricted to their
+closed class. Sparse chains too large for that go through SciPy's sparse LU on the states but a frequent one, taken only with every
+entry positive and a residual sum |pi P - pi| <= 1e-12.
 """
 
 from __future__ import annotations
@@ -55,7 +64,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, Int
 from scipy import sparse
 
 from dpjax._errors import invalid, require
@@ -99,17 +108,92 @@ _LANES = 2**16  # the same where few states are unrolled: all at once is fastest
 
 @jax.jit
 def gth(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n"]:
-    """The stationary distribution of each matrix, unchecked; jitted, vmappable, differentiable; NaN where one misses state 0."""
+    """The stationary distribution of each matrix, unchecked; jitted, vmappable, differentiable; NaN where it has several."""
     n = P.shape[-1]
     return _differentiable(P.reshape(-1, n, n)).reshape(P.shape[:-1])
 
 
-def reduced_inverse(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n n"]:
-    """The matrix G above: (I - P)^{-1} on the states but 0, bordered by zeros; each entry right relative to itself."""
-    n = P.shape[-1]
-    A = P.reshape(-1, n, n)
+def frequent_state(pi: Float[Array, "*batch n"]) -> Int[Array, "*batch"]:
+    """A most frequent state of each law, the pivot of an inverse that is to be subtracted from."""
+    return jnp.argmax(jax.lax.stop_gradient(pi), axis=-1).astype(jnp.int32)
+
+
+@jax.custom_jvp
+def reduced_inverse(P: Float[Array, "b n n"], pivot: Int[Array, " b"]) -> Float[Array, "b n n"]:
+    """The matrix G above: (I - P)^{-1} on the states but the pivot, bordered by zeros; each entry right relative to itself."""
+    return _bordered(P, pivot)
+
+
+@reduced_inverse.defjvp
+def _inverse_moves(
+    primals: tuple[Float[Array, "b n n"], Int[Array, " b"]], tangents: tuple[Float[Array, "b n n"], Any]
+) -> tuple[Float[Array, "b n n"], Float[Array, "b n n"]]:
+    (P, pivot), (dP, _) = primals, tangents
+    G = reduced_inverse(P, pivot)
+    return G, product(product(G, completed(dP)), G)
+
+
+@jax.custom_batching.custom_vmap
+def _bordered(P: Float[Array, "b n n"], pivot: Int[Array, " b"]) -> Float[Array, "b n n"]:
+    A = _exchanged(P, pivot)
     inner = _inverse(A[:, 1:, 1:], A[:, 1:, 0])
-    return jnp.pad(inner, ((0, 0), (1, 0), (1, 0))).reshape(P.shape)
+    return _exchanged(jnp.pad(inner, ((0, 0), (1, 0), (1, 0))), pivot)
+
+
+@_bordered.def_vmap
+def _more_inverses(
+    axis_size: int, in_batched: list[bool], P: Float[Array, "v b n n"], pivot: Int[Array, "v b"]
+) -> tuple[Float[Array, "v b n n"], bool]:
+    """Under vmap the new axis joins the batch: the elimination runs over arrays with the batch last."""
+    lanes = [x if b else jnp.broadcast_to(x, (axis_size, *x.shape)) for x, b in zip((P, pivot), in_batched, strict=True)]
+    shape = lanes[0].shape
+    return _bordered(lanes[0].reshape(-1, *shape[2:]), lanes[1].reshape(-1)).reshape(shape), True
+
+
+def _exchanged(P: Float[Array, "b n n"], state: Int[Array, " b"]) -> Float[Array, "b n n"]:
+    """The chain with the names of state 0 and of `state` exchanged."""
+    return _exchanged_along(_exchanged_along(P, state, 1), state, 2)
+
+
+def _exchanged_along(A: Float[Array, b * rest], state: Int[Array, " b"], axis: int) -> Float[Array, b * rest]:
+    """The same along one axis of `A`."""
+    shape = [1] * A.ndim
+    names = jnp.arange(A.shape[axis], dtype=jnp.int32).reshape([*shape[:axis], -1, *shape[axis + 1 :]])
+    at = state.reshape([-1, *shape[1:]])
+    first = jax.lax.slice_in_dim(A, 0, 1, axis=axis)
+    return jnp.where(names == 0, jnp.take_along_axis(A, at, axis), jnp.where(names == at, first, A))
+
+
+def closed_state(P: Float[Array, "b n n"]) -> Int[Array, " b"]:
+    """A state of a closed class of each chain: from state 0, move to a state reached that does not lead back, while there is one."""
+    edge = P > 0
+
+    def spread(at: Int[Array, " b"], edges: Bool[Array, "b n n"]) -> Bool[Array, "b n"]:
+        """The states with a path along `edges`, [to, from], out of state `at`."""
+        first = at[:, None] == jnp.arange(P.shape[-1], dtype=jnp.int32)[None]
+
+        def step(found: tuple[Array, Array]) -> tuple[Array, Array]:
+            return found[0] | (edges & found[0][:, None]).any(-1), found[0]
+
+        start = (first | (edges & first[:, None]).any(-1), first)
+        return jax.lax.while_loop(lambda found: (found[0] != found[1]).any(), step, start)[0]
+
+    def lost(at: Int[Array, " b"]) -> Bool[Array, "b n"]:
+        return spread(at, edge.swapaxes(1, 2)) & ~spread(at, edge)
+
+    def move(state: tuple[Array, Array]) -> tuple[Array, Array]:
+        at = jnp.where(state[1].any(-1), jnp.argmax(state[1], axis=-1).astype(jnp.int32), state[0])
+        return at, lost(at)
+
+    start = jnp.zeros(P.shape[:1], jnp.int32)
+    return jax.lax.while_loop(lambda state: state[1].any(), move, (start, lost(start)))[0]
+
+
+def completed(dP: Float[Array, "b n n"]) -> Float[Array, "b n n"]:
+    """dQ: a tangent off the diagonal, with the diagonal that makes its rows sum to 0."""
+    diagonal = jnp.eye(dP.shape[-1], dtype=bool)[None]
+    off = jnp.where(diagonal, 0, dP)
+    return jnp.where(diagonal, -off.sum(-1, keepdims=True), off)
 
 
 @jax.custom_jvp
@@ -122,10 +206,11 @@ def _derivative(
     primals: tuple[Float[Array, "b n n"]], tangents: tuple[Float[Array, "b n n"]]
 ) -> tuple[Float[Array, "b n"], Float[Array, "b n"]]:
     (P,), (dP,) = primals, tangents
-    pi, G = _differentiable(P), reduced_inverse(P)
+    pi = _differentiable(P)
+    G = reduced_inverse(P, frequent_state(pi))
     off = jnp.where(jnp.eye(P.shape[-1], dtype=bool)[None], 0, dP)
-    flow = _product(pi[:, None], off)[:, 0] - pi * off.sum(-1)  # pi dQ, which sums to 0
-    x = _product(flow[:, None], G)[:, 0]
+    flow = product(pi[:, None], off)[:, 0] - pi * off.sum(-1)  # pi dQ, which sums to 0
+    x = product(flow[:, None], G)[:, 0]
     return pi, x - x.sum(-1, keepdims=True) * pi
 
 
@@ -135,7 +220,11 @@ def _tiled(P: Float[Array, "b n n"]) -> Float[Array, "b n"]:
     """A pass over tiles of matrices; the last one overlaps its neighbour rather than being padded, which would copy everything."""
     b, n, _ = P.shape
     few = n <= MOST_STATES
-    eliminate = eliminate_unrolled if few else _eliminate_in_panels
+
+    def eliminate(P: Float[Array, "t n n"]) -> Float[Array, "t n"]:
+        pi = (eliminate_unrolled if few else _eliminate_in_panels)(P)
+        return jax.lax.cond(jnp.isnan(pi[:, 0]).any(), lambda: _once_more(P, pi), lambda: pi)
+
     tile = -(-b // max(1, -(-b // _LANES))) if few else max(1, min(_TILE, _TILE_ENTRIES // n**2))
     if b <= tile:
         return eliminate(P)
@@ -155,21 +244,29 @@ def _more_lanes(axis_size: int, in_batched: list[bool], P: Float[Array, "v b n n
     return _tiled(P.reshape(-1, *P.shape[2:])).reshape(P.shape[:-1]), True
 
 
+def _once_more(P: Float[Array, "t n n"], pi: Float[Array, "t n"]) -> Float[Array, "t n"]:
+    """`pi` with what is NaN found towards a state of a closed class."""
+    state = closed_state(P)
+    found = _exchanged_along(_eliminate_in_panels(_exchanged(P, state)), state, 1)
+    return jnp.where(jnp.isnan(pi), found, pi)
+
+
 def _eliminate_in_panels(A: Float[Array, "b n n"]) -> Float[Array, "b n"]:
     hi = A.shape[-1]
     panels = min(_PANELS, -(-(hi - 1) // _PANEL))
     width = -(-(hi - 1) // max(panels, 1))
     moves = []  # P_JK N of each panel, last states first
+    # ends: hi falls by one at least in each turn
     while hi > 1:
         lo = max(hi - width, 1)
         down = A[:, lo:, :lo]
-        leaving = _product(down, jnp.ones((*down.shape[:1], lo, 1), A.dtype))[..., 0]
-        moves.append(_product(A[:, :lo, lo:], _inverse(A[:, lo:, lo:], leaving)))
-        A = A[:, :lo, :lo] + _product(moves[-1], down)
+        leaving = product(down, jnp.ones((*down.shape[:1], lo, 1), A.dtype))[..., 0]
+        moves.append(product(A[:, :lo, lo:], _inverse(A[:, lo:, lo:], leaving)))
+        A = A[:, :lo, :lo] + product(moves[-1], down)
         hi = lo
     pi = jnp.ones(A.shape[:2], A.dtype)
     for move in reversed(moves):
-        pi = jnp.concatenate([pi, _product(pi[:, None], move)[:, 0]], axis=1)
+        pi = jnp.concatenate([pi, product(pi[:, None], move)[:, 0]], axis=1)
         pi = pi / pi.sum(-1, keepdims=True)
     return jnp.where(jnp.isfinite(pi).all(-1, keepdims=True), pi, jnp.nan)
 
@@ -196,7 +293,7 @@ def _inverse(A: Float[Array, "b w w"], leaving: Float[Array, "b w"]) -> Float[Ar
     return jax.lax.fori_loop(0, w, pivot, start)[0][:, :w].transpose(2, 0, 1)
 
 
-def _product(A: Float[Array, "b i j"], B: Float[Array, "b j k"]) -> Float[Array, "b i k"]:
+def product(A: Float[Array, "b i j"], B: Float[Array, "b j k"]) -> Float[Array, "b i k"]:
     return jax.lax.dot_general(A, B, (((2,), (1,)), ((0,), (0,))), precision=jax.lax.Precision.HIGHEST)
 
 
@@ -211,8 +308,8 @@ def stationary_distribution(P: Float[Array, "*batch n n"]) -> Float[Array, "*bat
     Shapes (*batch, n, n) -> (*batch, n), n >= 2, in the type of the input: a JAX array gives a JAX array, NumPy gives NumPy
     (float64 unless float32). Jitted, vmappable, differentiable (off the diagonal: a row's diagonal entry is what the others leave).
     Zero on transient states. Raises ValueError for a matrix that is not stochastic (rows within 1e-9 of 1 in float64, 1e-5 in
-    float32) and for one with several closed classes, which it names. Under a trace nothing is checked: there a state that cannot
-    reach state 0 makes that matrix's result NaN.
+    float32) and for one with several closed classes, which it names. Under a trace nothing is checked: there several closed classes
+    make that matrix's result NaN.
 
     >>> import numpy as np
     >>> from dpjax.chains import stationary_distribution
@@ -223,7 +320,7 @@ def stationary_distribution(P: Float[Array, "*batch n n"]) -> Float[Array, "*bat
 
 
 def finite_stationary(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n"]:
-    """`gth`, checked, its NaN looked into: matrices with one closed class mended, others a ValueError; a trace gets `gth` as it is."""
+    """`gth`, checked, its NaN done again in float64; several closed classes are a ValueError; a trace gets `gth` as it is."""
     if isinstance(P, jax.core.Tracer):
         return gth(P)
     pi, marks = _with_marks(P)
@@ -246,7 +343,7 @@ def _with_marks(P: Float[Array, "*batch n n"]) -> tuple[Float[Array, "*batch n"]
 
 
 def _of_one_closed_class(P: Float[np.ndarray, "n n"], name: str) -> Float[np.ndarray, " n"]:
-    """The law of a matrix where some state does not reach state 0, or not within the range of its type; in float64."""
+    """The law of a matrix whose mean times pass the range of its type, in float64; several closed classes are refused."""
     states = only_closed_class(P, name)
     pi = np.zeros(P.shape[0], P.dtype)
     with jax.enable_x64(True):
@@ -285,17 +382,29 @@ def stationary_of_chain(P: Any, labels: tuple[Any, ...] | None = None) -> Float[
 
 
 def _sparse_solve(P: sparse.csr_array) -> Float[np.ndarray, " n"]:
-    """pi_K (I - P_KK) = pi_0 P_0K for K = all states but 0, then normalised and checked."""
-    from scipy.sparse.linalg import splu
+    """pi relative to a frequent state's, from the equations of the others, then normalised and checked.
 
-    n = P.shape[0]
-    system = sparse.csc_array(sparse.eye_array(n - 1) - P[1:, 1:]).T
-    right = P[[0], 1:].toarray()[0]
-    weights = np.concatenate([[1.0], splu(sparse.csc_matrix(system)).solve(right)])
-    pi = weights / weights.sum()
+    The first pivot is the state with the largest column of P; where another one comes out more frequent, that one is the pivot of a second
+    solve. A rare pivot loses its own digits: all others are found relative to it.
+    """
+    first = int(np.argmax(P.sum(axis=0)))
+    pi = _solved_without(P, first)
+    if np.isfinite(pi).all() and np.argmax(pi) != first:
+        pi = _solved_without(P, int(np.argmax(pi)))
     residual = float(np.abs(pi @ P - pi).sum())
     checked = bool(np.isfinite(pi).all() and (pi > 0).all()) and residual <= _RESIDUAL
     require(
         checked, "the residual of the sparse solve", residual, "the chain is too nearly decomposable for it; pass P dense, for GTH"
     )
     return pi
+
+
+def _solved_without(P: sparse.csr_array, pivot: int) -> Float[np.ndarray, " n"]:
+    """The law with pi_K (I - P_KK) = pi_p P_pK for K = all states but p, the pivot."""
+    from scipy.sparse.linalg import splu
+
+    others = np.delete(np.arange(P.shape[0]), pivot)
+    system = sparse.csc_matrix((sparse.eye_array(len(others)) - P[others][:, others]).T)
+    weights = np.ones(P.shape[0])
+    weights[others] = splu(system).solve(P[[pivot]][:, others].toarray()[0])
+    return weights / weights.sum()

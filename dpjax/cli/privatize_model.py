@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from dpjax._errors import InputError
 from dpjax.cli import errors as option_names
 from dpjax.cli.errors import DONE, FAILED, Ended, say
 from dpjax.cli.publishing import Account, LedgerOptions, check_paths, one_of, open_account
@@ -42,7 +43,13 @@ Out = Annotated[
 ]
 Support = Annotated[str, typer.Option(help='Which transitions are possible: "all" pairs, a public FILE of pairs, or "private".')]
 SupportShare = Annotated[float, typer.Option(help="--support private: its share of the budget.")]
-AdjacencyName = Annotated[str, typer.Option(help='One record is "replace"d by any other, or "add-remove".')]
+AdjacencyName = Annotated[
+    str,
+    typer.Option(
+        help='What is protected: any one record (person) "replace"d by any other, or "add-remove": one more or fewer; then'
+        " a replacement costs more, and the statement says how much."
+    ),
+]
 Mechanism = Annotated[
     str,
     typer.Option(
@@ -70,6 +77,12 @@ Ledger = Annotated[
 ]
 DataSet = Annotated[str | None, typer.Option(metavar="NAME", help="The ledger's name of the data set.")]
 Budget = Annotated[float | None, typer.Option(help="Make the ledger with this budget.")]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE", help='What the command may take, such as "4GiB", instead of all that is free.', show_default=False
+    ),
+]
 Report = Annotated[pathlib.Path | None, typer.Option(metavar="FILE", help="Write a report for the data holder alone. PRIVATE.")]
 
 _OPTIONS = {
@@ -85,6 +98,7 @@ _OPTIONS = {
     "row_cells": "--row-cells",
     "pseudocount": "--pseudocount",
     "draws": "--resolution",
+    "memory": "--memory",
 }
 
 by_option = functools.partial(option_names.by_option, _OPTIONS)
@@ -121,6 +135,7 @@ def privatize_model(
     budget_epsilon: Budget = None,
     budget_delta: Budget = None,
     private_report: Report = None,
+    memory: Memory = None,
 ) -> int:
     """Publish a private transition matrix of your records, with a privacy statement."""
     from dpjax import release
@@ -129,6 +144,9 @@ def privatize_model(
     both = (person_column is None) == (records_per_person is None)
     require(both, "--person-column, --records-per-person", records_per_person, "give both or neither")
     names = release.read_public_labels(labels)
+    room = _Room(names, memory, draws=resolution, report=private_report is not None)
+    if not price:
+        room.check(out)
     allowed = None if support in ("all", "private") else pathlib.Path(support)
     with by_option():
         plan = release.Plan.make(
@@ -150,9 +168,44 @@ def privatize_model(
     print("\n".join(plan.price()), file=sys.stdout if price else sys.stderr, flush=True)
     if price:
         return DONE
+    room = room.of(plan)
     inputs = {"COUNTS": counts, "--labels": labels, "--support": allowed}
     account = LedgerOptions(ledger, data_set, budget_epsilon, budget_delta)
-    return _publish(plan, inputs, {"--out": out, "--private-report": private_report}, account, (layout, outside, person_column))
+    reading = (layout, outside, person_column)
+    return _publish(plan, inputs, {"--out": out, "--private-report": private_report}, account, reading, room)
+
+
+class _Room:
+    """What a release needs, and whether it is there; refused by the option that sets it."""
+
+    def __init__(self, labels: tuple[str, ...], memory: str | None, *, draws: int | None, report: bool) -> None:
+        from dpjax.release.needs import release_need
+        from dpjax.sweep.config import parse_memory
+
+        with by_option():
+            self.memory = None if memory is None else parse_memory(memory)
+        size = sum(len(label.encode()) for label in labels)
+        self.need = release_need(len(labels), label_bytes=size, draws=draws or 0, report=report)
+
+    def of(self, plan: Plan) -> _Room:
+        """The same for a plan, whose draws are known."""
+        self.need = self.need._replace(memory=self.need.memory + 8 * (plan.draws or 0))
+        return self
+
+    def check(self, out: pathlib.Path | None, pairs: int = 0) -> None:
+        """ValueError unless there is room; pairs: what was read, which the draw copies, SECRET and no part of the sentence."""
+        from dpjax.release.needs import PAIR, available_memory, check_need
+
+        folder = None if out is None else out.absolute().parent
+        remedy = "take fewer labels (merge or leave out rare states), or a larger machine; nothing was read or charged"
+        with by_option():
+            if not pairs:
+                check_need(self.need, memory=self.memory, folder=folder, remedy=remedy)
+                return
+            left = available_memory()
+            if left is not None and self.need.memory + PAIR * pairs > left:
+                problem = "is too little after reading the records; nothing was charged"
+                raise InputError("the free memory", problem, "take fewer labels, or a larger machine")
 
 
 def _publish(
@@ -161,6 +214,7 @@ def _publish(
     outputs: Mapping[str, pathlib.Path | None],
     given: LedgerOptions,
     reading: tuple[str, str, str | None],
+    room: _Room,
 ) -> int:
     """Check what can be refused without reading the records, and release."""
     from dpjax._errors import require
@@ -171,10 +225,11 @@ def _publish(
     assert counts is not None
     assert out is not None
     check_paths(outputs, given.files(), inputs)
+    room.check(out)
     amount = Charge(plan.epsilon, plan.delta, f"privatize-model, {plan.form.name}, {len(plan.labels)} states")
     with by_option():
         account = open_account(given, plan.form.neighbours, amount)
-    return _release(plan, _Reading(counts, *reading), out, account, outputs["--private-report"])
+    return _release(plan, _Reading(counts, *reading), out, account, outputs["--private-report"], room)
 
 
 class _Reading(NamedTuple):
@@ -213,11 +268,14 @@ def _progress(path: pathlib.Path) -> Iterator[Callable[[int], None] | None]:
         bar.close()
 
 
-def _release(plan: Plan, reading: _Reading, out: pathlib.Path, account: Account | None, report: pathlib.Path | None) -> int:
-    """Read, charge, draw, write, in this order."""
+def _release(
+    plan: Plan, reading: _Reading, out: pathlib.Path, account: Account | None, report: pathlib.Path | None, room: _Room
+) -> int:
+    """Read, ask for room once more, charge, draw, write, in this order."""
     from dpjax import release
 
     records = reading.records(plan)
+    room.check(out, pairs=len(records.counts) or 1)
     if account is not None:
         with by_option():
             account.charge()

@@ -12,6 +12,7 @@ import functools
 import io
 import json
 import pathlib
+import select
 import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple
@@ -147,6 +148,12 @@ Ledger = Annotated[
     pathlib.Path | None, typer.Option(metavar="FILE", help="The ledger of these trajectories; it must allow the release.")
 ]
 DataSet = Annotated[str | None, typer.Option(metavar="NAME", help="The ledger's name of the trajectories.")]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE", help='What the command may take, such as "4GiB", instead of all that is free.', show_default=False
+    ),
+]
 Budget = Annotated[float | None, typer.Option(help="Make the ledger with this budget.")]
 
 by_option = functools.partial(
@@ -158,6 +165,7 @@ by_option = functools.partial(
         "source": "--source",
         "the chain's epsilon": "--chain-epsilon",
         "the chain's delta": "--chain-delta",
+        "memory": "--memory",
     },
 )
 
@@ -187,6 +195,7 @@ def privatize_trajectory(
     data_set: DataSet = None,
     budget_epsilon: Budget = None,
     budget_delta: Budget = None,
+    memory: Memory = None,
 ) -> int:
     """Make a stream of states private, online: a private state a line, each written before the next sensitive one is read.
 
@@ -203,7 +212,7 @@ def privatize_trajectory(
         _check_files(inputs, files, given)
     budget = _chain_budget(chain_epsilon, chain_delta, chain_adjacency, chain_statement)
     with by_option():
-        public = read_public_chain(chain, source, largest_class=largest_class)
+        public = _fitting_chain(chain, source, memory, largest_class=largest_class)
         release = TrajectoryRelease(chain=public, epsilon=epsilon, rho=rho, log_base=log_base)
     first = None if start is None else _start(release, start)
     said = trajectory_statement(release, start=start, identifiers=id_column, chain_budget=budget)
@@ -214,6 +223,21 @@ def privatize_trajectory(
     account = _account(release, said, given)
     _say(f"{said}\n{cost}\n", kept=statement is not None)
     return _publish(release, said, files, account, {"start": first, "identifiers": id_column})
+
+
+def _fitting_chain(path: pathlib.Path, source: str | None, memory: str | None, *, largest_class: bool) -> Any:
+    """The public chain; ValueError, before it is read or before its distances are found, where the memory may not suffice."""
+    from dpjax.paths.distances import edge_lengths
+    from dpjax.release.needs import chain_need, check_need, stream_need
+    from dpjax.sweep.config import parse_memory
+
+    allowed = None if memory is None else parse_memory(memory)
+    remedy = "take a smaller chain (merge rare states), or a larger machine; no sensitive state was read and nothing was charged"
+    if path.is_file():
+        check_need(chain_need(path.stat().st_size), memory=allowed, remedy=remedy)
+    public = read_public_chain(path, source, largest_class=largest_class)
+    check_need(stream_need(public.n_states, edge_lengths(public).nnz), memory=allowed, remedy=remedy)
+    return public
 
 
 class _Files(NamedTuple):
@@ -307,6 +331,7 @@ def _spending(account: Account | None, out: pathlib.Path | None) -> Iterator[Cal
 
 def _account(release: TrajectoryRelease, said: TrajectoryStatement, given: LedgerOptions) -> Account | None:
     """The ledger, checked; a chain that is itself a private release is charged with the first of its streams, once."""
+    from dpjax._decimals import shown
     from dpjax._errors import require
     from dpjax.release import Charge
     from dpjax.release.trajectory_statement import neighbours
@@ -319,7 +344,7 @@ def _account(release: TrajectoryRelease, said: TrajectoryStatement, given: Ledge
             str(given.path),
             f"nothing can be charged for the chain: {chain.get('no_sum')}",
         )
-        released = f"released at ({chain['epsilon']:g}, {chain['delta']:g}) for {chain['adjacency_in_words']}"
+        released = f"released at ({shown(chain['epsilon'])}, {shown(chain['delta'])}) for {chain['adjacency_in_words']}"
         what = (
             f"the chain {chain['sha256_of_lengths'][:16]}, {released}; changes of its data: {chain['changes_in_the_chains_data']}"
         )
@@ -344,8 +369,13 @@ def _stream(release: TrajectoryRelease, lines: io.BufferedIOBase, sink: BinaryIO
 
 
 def _write_all(sink: Any, line: bytes) -> None:
+    # ends: each turn writes a byte or more, or waits until the reader takes one, as every write does
     while line:
-        line = line[sink.write(line) :]
+        written = sink.write(line)
+        if written is None:
+            select.select([], [sink], [])
+        else:
+            line = line[written:]
 
 
 def _start(release: TrajectoryRelease, start: str) -> int:
@@ -360,6 +390,7 @@ def _start(release: TrajectoryRelease, start: str) -> int:
 def _chain_budget(epsilon: str | None, delta: str | None, adjacency: str | None, path: pathlib.Path | None) -> ChainBudget | None:
     from dpjax._errors import invalid, require
     from dpjax.release.ledger import IN_WORDS, chain_budget
+    from dpjax.release.selection import true_delta
 
     if path is None:
         for option, value in (("--chain-delta", delta), ("--chain-adjacency", adjacency)):
@@ -371,6 +402,7 @@ def _chain_budget(epsilon: str | None, delta: str | None, adjacency: str | None,
         require(value is None, option, value, "leave it out: --chain-statement says it")
     try:
         said = json.loads(path.read_text(encoding="utf-8"))
-        return chain_budget(str(said["epsilon"]), str(said["delta"]), said.get("adjacency"))
+        delta = max(said["delta"], true_delta(said)) if "selection_threshold" in said else said["delta"]
+        return chain_budget(str(said["epsilon"]), str(delta), said.get("adjacency"))
     except (KeyError, TypeError, AttributeError, json.JSONDecodeError, UnicodeDecodeError):
         invalid("--chain-statement", str(path), "it is no statement of a release: JSON with an epsilon and a delta")

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from dpjax import _atomic as atomic
+from dpjax._decimals import decimal_down, shown
 from dpjax._errors import invalid, require
 from dpjax.cli.errors import by_option
 
@@ -69,11 +70,14 @@ class Account(NamedTuple):
         with by_option(_OPTIONS):
             left = charge(self.path, self.data_set, self.neighbours, self.amount, once=self.once, budget=self.budget)
         with contextlib.suppress(OSError):  # it is charged, whether or not anybody hears it
-            print(f"charged to {self.path}; left: epsilon {left[0]:.6g}, delta {left[1]:.6g}", file=sys.stderr)
+            epsilon, delta = (shown(decimal_down(amount)) for amount in left)
+            print(f"charged to {self.path}; left: epsilon {epsilon}, delta {delta}", file=sys.stderr)
 
     def told(self) -> str:
         """What was charged, for a message about what happened after."""
-        spent = f"epsilon {self.amount.epsilon:g}, delta {self.amount.delta:g} is charged to {self.path} and stays charged"
+        spent = (
+            f"epsilon {shown(self.amount.epsilon)}, delta {shown(self.amount.delta)} is charged to {self.path} and stays charged"
+        )
         return f"{spent}{'' if self.once is None else ', and with the first stream so is what its chain cost'}"
 
 

@@ -16,7 +16,7 @@ import typer
 from dpjax._errors import require
 from dpjax.cli.errors import DONE, FAILED
 
-_EXTRAS = {"parquet": "pyarrow", "release": "opendp", "accounting": "dp-accounting", "cluster": "submitit"}
+_EXTRAS = {"parquet": "pyarrow", "accounting": "dp-accounting", "cluster": "submitit"}
 _CORE = ("jax", "jaxlib", "numpy", "scipy", "xarray", "h5netcdf", "pydantic")
 
 

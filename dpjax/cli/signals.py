@@ -74,6 +74,7 @@ def leave(code: int) -> NoReturn:
 
 def _end(number: int, frame: FrameType | None) -> None:
     under_way = sys.exc_info()[1]
+    # ends: Python breaks a circle of contexts when it sets one
     while under_way is not None:
         if isinstance(under_way, (Terminated, KeyboardInterrupt)):
             return
@@ -88,6 +89,7 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 def _untimely(frame: FrameType | None) -> bool:
     """Whether an exception would be lost (amid the collection of garbage) or crash the process (amid a compiled module's import)."""
+    # ends: with the stack
     while frame is not None:
         if frame.f_globals.get("__name__") == "importlib._bootstrap" or frame.f_code.co_name in ("_xla_gc_callback", "__del__"):
             return True

@@ -30,7 +30,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from dpjax._errors import require
+from dpjax._errors import invalid, require
 from dpjax._random import open_uniform
 from dpjax.counts.postprocess import POST_PROCESSING, checked_counts, checked_delta, checked_epsilon, checked_options
 
@@ -38,6 +38,8 @@ _SAFETY = 1 + 1e-12
 _REACH = 39.0  # standard deviations: e^(-39^2/2) = 1e-330
 _GRID = 2**20  # variances found by calibration are whole multiples of 1/_GRID below 2^20
 _LARGEST = 1e10  # variance
+_ULPS = 8 * 2.0**-53
+_TRIES = 12
 
 
 def gaussian_delta(epsilon: float, variance: float, adjacency: str = "replace") -> float:
@@ -48,16 +50,18 @@ def gaussian_delta(epsilon: float, variance: float, adjacency: str = "replace") 
     if adjacency == "replace":
         z = np.exp(-(x**2) / (2 * v)).sum()
         theta = np.exp(-(x**2) / v).sum(), np.exp(-((x + 0.5) ** 2) / v).sum()
-        first = math.floor(epsilon * v - 1) + 1
+        first = math.floor(epsilon * v - 1)
         d = np.arange(first, max(first, 0) + 2 * reach, dtype=np.float64)
         mass = np.exp(-(d**2) / (4 * v)) * np.where(d % 2 == 0, *theta) / z**2
         loss = (1 + d) / v
     else:
-        first = math.floor(epsilon * v - 0.5) + 1
+        first = math.floor(epsilon * v - 0.5)
         d = np.arange(first, max(first, 0) + 2 * reach, dtype=np.float64)
         mass = np.exp(-(d**2) / (2 * v)) / np.exp(-(x**2) / (2 * v)).sum()
         loss = (1 + 2 * d) / (2 * v)
-    return min(1.0, float((mass * -np.expm1(np.minimum(epsilon - loss, 0.0))).sum()) * _SAFETY)
+    excess = epsilon - loss - _ULPS * (epsilon + np.abs(loss))  # their difference cancels: rounded to the safe side
+    delta = float((mass * -np.expm1(np.minimum(excess, 0.0))).sum()) * _SAFETY
+    return min(1.0, max(delta, np.finfo(np.float64).tiny))
 
 
 def calibrated_variance(epsilon: float, delta: float, adjacency: str = "replace") -> Fraction:
@@ -67,7 +71,7 @@ def calibrated_variance(epsilon: float, delta: float, adjacency: str = "replace"
     what is found is a verified variance, not a proved minimum. A dyadic fraction with at most 53 bits, so that float64 holds it exactly.
     """
     low, high = 1e-3, 1.0
-    while gaussian_delta(epsilon, high, adjacency) > delta:
+    while gaussian_delta(epsilon, high, adjacency) > delta:  # ends: the variance passes its limit after 17 turns
         low, high = high, high * 4
         require(high <= _LARGEST, "(epsilon, delta)", (epsilon, delta), f"its noise has a variance above {_LARGEST:g}: raise them")
     for _ in range(40):
@@ -75,9 +79,11 @@ def calibrated_variance(epsilon: float, delta: float, adjacency: str = "replace"
         low, high = (low, middle) if gaussian_delta(epsilon, middle, adjacency) <= delta else (middle, high)
     grid = _GRID if high < _GRID else 1
     exact = Fraction(math.ceil(high * grid), grid)
-    while gaussian_delta(epsilon, float(exact), adjacency) > delta:
-        exact += Fraction(1, grid)
-    return exact
+    tried = (exact + Fraction(2**power - 1, grid) for power in range(_TRIES))
+    found = next((v for v in tried if gaussian_delta(epsilon, float(v), adjacency) <= delta), None)
+    if found is None:
+        invalid("(epsilon, delta)", (epsilon, delta), "no variance near the edge could be verified: move one by a thousandth")
+    return found
 
 
 def tail_table(variance: float, dtype: np.dtype) -> np.ndarray:

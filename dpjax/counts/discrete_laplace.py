@@ -7,8 +7,8 @@ log probability of any output by at most 1/b.
     "replace"        one by -1, another by +1      2 / epsilon      (epsilon, 0), exactly attained
     "add-remove"     one by 1                      1 / epsilon      (epsilon, 0), exactly attained
 
-Replacing any record by any other, in the same row or another, is covered: totals, empty rows and zero cells are private. Nothing is
-assumed of the counts.
+"replace" covers any record replaced by any other, in the same row or another; "add-remove" one record more or fewer, and a replacement at
+twice epsilon only. Totals, empty rows and zero cells are private under both. Nothing is assumed of the counts.
 """
 
 from __future__ import annotations

@@ -140,6 +140,7 @@ def dirichlet_errors(shares: Float[np.ndarray, "rows n"], a: Float[np.ndarray, "
 
 def _reach(pmf: Pmf) -> int:
     reach = 8
+    # ends: noise has a limited variance, and its law falls off exponentially
     while pmf(reach)[0] > _CUT:
         reach *= 2
     return reach

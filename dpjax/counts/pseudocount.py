@@ -36,7 +36,7 @@ from dpjax._errors import invalid, require, require_word
 from dpjax.simplex import _domain as domain
 from dpjax.simplex._domain import Shares, as_float, check_counts, is_traced
 from dpjax.simplex._rounding import (
-    THRESHOLD_ERROR,
+    SLACK,
     Claim,
     Number,
     Numbers,
@@ -48,9 +48,10 @@ from dpjax.simplex._rounding import (
     largest,
     plain,
     smallest,
+    verified,
 )
 from dpjax.simplex.dirichlet import dirichlet
-from dpjax.simplex.hockey_stick import log_corner_delta, log_gamma_hockey_stick
+from dpjax.simplex.hockey_stick import log_corner_claim, log_corner_delta, log_gamma_claim, log_gamma_hockey_stick
 
 Adjacency = Literal["replace", "add-remove"]
 
@@ -71,14 +72,16 @@ def log_add_remove_delta(
     return log_gamma_hockey_stick(epsilon, scale * pseudocount, scale)
 
 
-_LOG_DELTA = {"replace": in_blocks(log_pseudocount_delta), "add-remove": in_blocks(log_add_remove_delta)}
+_LOG_DELTA = {
+    "replace": in_blocks(jax.jit(lambda epsilon, scale, alpha: log_corner_claim(epsilon, scale, alpha, jnp.ones_like(scale)))),
+    "add-remove": in_blocks(jax.jit(lambda epsilon, scale, alpha: log_gamma_claim(epsilon, scale * alpha, scale))),
+}
 
 ADJACENCY_WORDS = 'it must be "replace" or "add-remove"'
 
 
 def _delta(adjacency: Adjacency, epsilon: Numbers, scale: Numbers, pseudocount: Numbers) -> Numbers:
-    lowered = epsilon if adjacency == "replace" else epsilon - THRESHOLD_ERROR
-    return delta_up(_LOG_DELTA[adjacency](*np.broadcast_arrays(lowered, scale, pseudocount)))
+    return delta_up(_LOG_DELTA[adjacency](*np.broadcast_arrays(epsilon, scale, pseudocount)))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -115,7 +118,7 @@ class PseudocountMechanism:
         e, d = check_epsilon(epsilon), check_delta(delta)
         alpha = domain.check_positive(pseudocount, "pseudocount")
         start = 1e-6 / (2 * alpha + 1)
-        if not _delta(adjacency, e, start, alpha) <= d:
+        if not _delta(adjacency, e, start, alpha) <= d * (1 - SLACK):
             weakest = cls(scale=float(start), pseudocount=pseudocount, adjacency=adjacency)
             mend = (
                 f"with pseudocount = {pseudocount:g} no scale reaches it: delta stays above {weakest.exact_delta(epsilon):.4g} at"
@@ -123,8 +126,13 @@ class PseudocountMechanism:
                 " pseudocount is needed"
             )
             invalid("(epsilon, delta)", (float(epsilon), float(delta)), mend)
-        scale = largest(lambda s: _delta(adjacency, e, s, alpha) <= d, start)
-        return cls(scale=float(scale), pseudocount=pseudocount, adjacency=adjacency)
+        scale = float(largest(lambda s: _delta(adjacency, e, s, alpha) <= d * (1 - SLACK), start))
+        return verified(
+            lambda c: cls(scale=c * scale, pseudocount=pseudocount, adjacency=adjacency),
+            lambda m: bool(m.exact_delta(epsilon) <= delta),
+            epsilon,
+            delta,
+        )
 
     def exact_delta(self, epsilon: Real) -> Claim:
         """delta at epsilon >= 0 (scalar or array), rounded up."""

@@ -86,6 +86,7 @@ def rows(path: PathLike, *, comments: bool = False, progress: Progress | None = 
     lines = ("\n" if comments and line.startswith("#") else line for line in text_lines(path, progress))
     head = list(_up_to_first(lines))
     reader = csv.reader(itertools.chain(head, lines), delimiter=_delimiter(head[-1]), strict=True, skipinitialspace=True)
+    # ends: with the file: each turn reads a line or more of it
     while True:
         try:
             row = next(reader, None)

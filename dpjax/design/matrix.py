@@ -1,9 +1,10 @@
 """What a design promises, checked afresh by the exact accountant each time it is asked: no design is believed for having been optimised.
 
-Two adjacencies. "row": a record of one row changes its category; row totals N_i, the support, and a least count of each row's supported
+Three adjacencies. "row": a record of one row changes its category; row totals N_i, the support, and a least count of each row's supported
 cells are public. With alpha_i added to every supported cell the smoothed row has N_i + n_i alpha_i records and least cell m_i + alpha_i, and
 Theorem 6 applies to it as it stands (`MatrixMechanism`). "any": any record is replaced by any other, in the same row or in another, every
-database; one scale and one pseudo-count for all rows (Theorem 7, `PseudocountMechanism`).
+database; one scale and one pseudo-count for all rows (Theorem 7, `PseudocountMechanism`). "add-remove": any record more
+or fewer, by a mechanism of that adjacency; designs have the other two.
 
 The first paper's rule for the concentrations, at an exact joint (epsilon, delta), to be compared with a design.
 
@@ -27,6 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from dpjax._decimals import decimal_up, shown
 from dpjax._errors import invalid, require
 from dpjax.counts import PseudocountMechanism
 from dpjax.design.optimise import require_loss_of_trace
@@ -34,7 +36,7 @@ from dpjax.design.stationary import StationaryLaw, stationary_moments
 from dpjax.simplex import MatrixMechanism, PublicRows
 from dpjax.simplex._domain import check_counts
 
-Adjacency = Literal["row", "any"]
+Adjacency = Literal["row", "any", "add-remove"]
 PUBLIC_MODEL = (
     "the parameters were chosen on the model passed as public_model, declared public: had it been computed from the sensitive records,"
     " the choice itself would depend on them and this guarantee would not hold"
@@ -42,6 +44,10 @@ PUBLIC_MODEL = (
 _COVERED = {
     "row": "covered: one record of a row changes its category, among databases with these row totals, this support and these least counts",
     "any": "covered: any record is replaced by any other, in any row, in every database; records outside the support are dropped",
+    "add-remove": (
+        "covered: any record is added or removed, in any row, in every database; replacing one by another costs more; records outside the"
+        " support are dropped"
+    ),
 }
 
 
@@ -56,7 +62,7 @@ class Certificate:
     statements: tuple[str, ...]
 
     def __str__(self) -> str:
-        claim = f"({self.epsilon:g}, {self.delta:g})-private: exact delta {self.exact_delta:.6g} at epsilon {self.epsilon:g}"
+        claim = f"({shown(self.epsilon)}, {shown(self.delta)})-private: exact delta {shown(decimal_up(self.exact_delta))} at this epsilon"
         return "; ".join((claim, *self.statements))
 
 
@@ -64,7 +70,9 @@ def certify(
     mechanism: MatrixMechanism | PseudocountMechanism, epsilon: float, delta: float, statements: tuple[str, ...] = ()
 ) -> Certificate:
     """The certificate of a mechanism at (epsilon, delta); ValueError, with what it has instead, if it does not meet them."""
-    adjacency: Adjacency = "row" if isinstance(mechanism, MatrixMechanism) else "any"
+    adjacency: Adjacency = "row"
+    if isinstance(mechanism, PseudocountMechanism):
+        adjacency = "any" if mechanism.adjacency == "replace" else "add-remove"
     found = float(np.asarray(mechanism.exact_delta(epsilon)))
     if not found <= delta:
         mend = f"the mechanism has delta {found:.6g} at epsilon {float(epsilon):g} by exact accounting: it does not meet the target"

@@ -1,17 +1,4 @@
-"""The stationary law and the deviation matrix of a chain with derivatives of any order, without unrolling an elimination.
-
-pi = pi Q the stationary law, A# the group inverse of I - Q (`dpjax.chains.deviation_matrix`). For a tangent dQ with rows of sum 0,
-
-    dpi = pi dQ A#,        dA# = A# dQ A# - 1 (dpi A#).
-
-The second follows from Z = (I - Q + 1 pi)^{-1} = A# + 1 pi: dZ = Z (dQ - 1 dpi) Z, with Z 1 = 1, dQ Z = dQ A# and dpi Z = dpi A#. Only
-entries off the diagonal are read, so the tangent is completed on the diagonal. The derivative is written in terms of the pair itself,
-so that it differentiates again.
-
-One elimination gives both: with G the inverse of I - Q on the states but 0 (`dpjax.chains.stationary`), bordered by zeros, the mean visits to the
-others between two visits to state 0 are Q_0 G, sums of positive numbers, pi is (1, Q_0 G) divided by its sum, A# = (I - 1 pi) G (I - 1 pi).
-
-The law of the private stationary distribution to first order, without sampling (the delta method), and error bars from a release.
+"""The law of the private stationary distribution to first order, without sampling (the delta method), and error bars from a release.
 
 Rows of P~ are independent, row i Dirichlet(k_i Q_i): E P~ = Q, covariance Sigma_i = (diag(Q_i) - Q_i Q_i^T)/(k_i + 1). With dP = P~ - Q,
 pi the stationary law of Q and A# the group inverse of I - Q, exactly pi~ = pi + pi~ dP A#, and so
@@ -58,35 +45,12 @@ from jax import lax
 from jaxtyping import Array, Float, Key
 from scipy import sparse
 
-from dpjax._errors import require
+from dpjax._errors import invalid, require
 from dpjax.chains import MarkovChain, deviation_matrix, stationary_distribution
 from dpjax.chains.counting import require_irreducible
-from dpjax.chains.stationary import gth, reduced_inverse
-from dpjax.simplex.dirichlet import dirichlet_kernel
-
-
-@jax.custom_jvp
-def law_and_inverse(Q: Float[Array, "n n"]) -> tuple[Float[Array, " n"], Float[Array, "n n"]]:
-    """(pi, A#) of one irreducible matrix, pure; for float64. NaN where a state does not reach state 0."""
-    G = reduced_inverse(Q)
-    visits = jnp.concatenate([jnp.ones(1, Q.dtype), (Q[0] @ G)[1:]])
-    pi = visits / visits.sum()
-    left = G - (pi @ G)[None, :]
-    return pi, left - left.sum(axis=1)[:, None] * pi[None, :]
-
-
-@law_and_inverse.defjvp
-def _derivative(
-    primals: tuple[Float[Array, "n n"]], tangents: tuple[Float[Array, "n n"]]
-) -> tuple[tuple[Float[Array, " n"], Float[Array, "n n"]], tuple[Float[Array, " n"], Float[Array, "n n"]]]:
-    (Q,), (dQ,) = primals, tangents
-    pi, A = law_and_inverse(Q)
-    off = dQ - jnp.diag(jnp.diagonal(dQ))
-    change = off - jnp.diag(off.sum(axis=1))
-    moved = change @ A
-    dpi = pi @ moved
-    return (pi, A), (dpi, A @ moved - (dpi @ A)[None, :])
-
+from dpjax.chains.perturbation import law_and_deviation
+from dpjax.chains.stationary import completed
+from dpjax.simplex.dirichlet import log_dirichlet_kernel
 
 Numbers = Float[Array, "*shape"] | Float[np.ndarray, "*shape"]
 
@@ -120,7 +84,7 @@ def stationary_moments(Q: Float[Array, "n n"], k: Float[Array, " n"]) -> Station
 
     Q (n, n) irreducible, the mean of the private matrix; k (n,), +inf for a row that is no draw.
     """
-    pi, A = law_and_inverse(Q)
+    pi, A = law_and_deviation(Q)
     u = pi / (k + 1)
     weighted = Q * (u * pi)[:, None]
     pairs = Q.T @ weighted
@@ -199,8 +163,9 @@ def stationary_elasticity(
 ) -> StationaryElasticity:
     """Elasticities of the stationary errors in every row's k, from n_draws private matrices (a multiple of 50).
 
-    The draws and their derivatives are float32 (right to 1e-4, far below the Monte Carlo error given), all after them float64.
+    Logarithms of the draws and their derivatives are float32 (right to 1e-4, far below the Monte Carlo error given), all after them float64.
     P: irreducible; k: positive, one a row; a row with one category stays as it is. A function of the sensitive P: not for release.
+    ValueError where a draw falls apart into several closed classes: k is then so small that entries of draws are below 1e-308.
     """
     matrix, concentration = np.asarray(P, np.float64), np.asarray(k, np.float64)
     require(concentration.shape == matrix.shape[:1], "k", concentration.shape, f"give one for each row, {matrix.shape[:1]}")
@@ -209,6 +174,8 @@ def stationary_elasticity(
     pi = stationary_distribution(matrix)
     with jax.enable_x64(True):
         sums = [np.asarray(x) for x in _sums(key, matrix, concentration, pi, n_draws // _BLOCK)]
+    if not all(np.isfinite(x).all() for x in sums):
+        invalid("k", k, "some draws have no unique stationary law, as their entries are below the range of float64; give larger k")
     (d, dd, s, ss, ds), m = (x / n_draws for x in sums), n_draws
     ratio = s / d[:, None]
     spread = ss - 2 * ratio * ds + ratio**2 * dd[:, None]  # of s - ratio d, whose mean is 0
@@ -233,8 +200,9 @@ def _errors_and_slopes(
     P: Float[Array, "n n"], dP: Float[Array, "n n"], pi: Float[Array, " n"]
 ) -> tuple[Float[Array, " n_plus_1"], Float[Array, "n_plus_1 n"]]:
     """|pi~ - pi| and TV of one draw, and their derivatives in every log k_i, dP row i's own derivative."""
-    private = gth(P)
-    moved = jnp.matmul(private[:, None] * dP, deviation_matrix(P), precision=lax.Precision.HIGHEST).T
+    private, A = law_and_deviation(P)
+    # rows of dP sum to 0 to float32 only: what they leave on the diagonal does so exactly
+    moved = jnp.matmul(private[:, None] * completed(dP[None])[0], A, precision=lax.Precision.HIGHEST).T
     apart = private - pi
     slopes = jnp.sign(apart)[:, None] * moved
     error = jnp.abs(apart)
@@ -248,11 +216,13 @@ def _sums(
     """Sums over draws of d, d^2, s, s^2 and s d; d the errors and s their slopes."""
 
     def block(first: Array) -> tuple[Array, ...]:
-        def draws(k: Float[Array, " n"]) -> Float[Array, "block n n"]:
-            return dirichlet_kernel(key, k[:, None] * P.astype(k.dtype), _BLOCK, first)
+        def logarithms(k: Float[Array, " n"]) -> Float[Array, "block n n"]:
+            return log_dirichlet_kernel(key, k[:, None] * P.astype(k.dtype), _BLOCK, first)
 
         single = k.astype(jnp.float32)
-        private, slopes = (x.astype(P.dtype) for x in jax.jvp(draws, (single,), (single,)))
+        log_p, slope = (x.astype(P.dtype) for x in jax.jvp(logarithms, (single,), (single,)))
+        private = jnp.exp(log_p)  # in float64: an entry below 1e-38 keeps the states connected
+        slopes = jnp.where(private > 0, private * slope, 0)
         d, s = jax.vmap(_errors_and_slopes, in_axes=(0, 0, None))(private, slopes, pi)
         return tuple(x.sum(axis=0) for x in (d, d**2, s, s**2, s * d[:, :, None]))
 

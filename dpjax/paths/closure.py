@@ -105,6 +105,7 @@ def tight_steps(
         return jnp.where(take, other, edge), jnp.where(take, next_state, after), done | take, jnp.any(take)
 
     start = (edge, after, _arrives(after, ends, still), jnp.asarray(True))
+    # ends: each turn but the last marks at least one more pair of a state and a target as done
     found = lax.while_loop(lambda state: state[3] & ~jnp.all(state[2]), mend, start)
     return found[0], found[1]
 

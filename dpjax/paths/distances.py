@@ -246,7 +246,9 @@ def most_likely_path(chain: Any, i: Any, j: Any) -> list[int]:
     end = int(checked_states("j", [j], lengths.shape[0])[0])
     _, predecessors = dijkstra(sparse.csr_array(lengths.T), indices=np.array([end]), return_predecessors=True)
     after, path = predecessors[0], [start]
-    while path[-1] != end:
+    for _ in range(lengths.shape[0]):  # a shortest path visits no state twice
+        if path[-1] == end:
+            break
         following = int(after[path[-1]])
         if following < 0:
             invalid("j", j, f"choose a state that can be reached from state {start}: no path of positive probability leads there")

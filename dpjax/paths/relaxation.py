@@ -80,13 +80,16 @@ def _differentiable(rows: PaddedRows, targets: Int[Array, " targets"]) -> Float[
     at_target = jnp.arange(n, dtype=jnp.int32)[:, None] == rows.position[targets][None, :]
     start = jnp.where(at_target, 0, jnp.inf).astype(dtype)
 
-    def sweep(state: tuple[Float[Array, "n targets"], Bool[Array, ""]]) -> tuple[Float[Array, "n targets"], Bool[Array, ""]]:
-        old, _ = state
+    State = tuple[Float[Array, "n targets"], Bool[Array, ""], Int[Array, ""]]
+
+    def sweep(state: State) -> State:
+        old, _, count = state
         offsets = np.cumsum([0, *(c.lengths.shape[0] for c in rows.classes)])
         new = jnp.concatenate([_relax_class(c, old, int(first)) for c, first in zip(rows.classes, offsets, strict=False)])
-        return new, jnp.any(new < old)
+        return new, jnp.any(new < old), count + 1
 
-    distances = lax.while_loop(lambda state: state[1], sweep, (start, jnp.asarray(True)))[0]
+    # ends: a shortest path of n states has fewer than n edges, so that n sweeps settle all lengths from 0 on; others stop there
+    distances = lax.while_loop(lambda state: state[1] & (state[2] < n), sweep, (start, jnp.asarray(True), jnp.int32(0)))[0]
     return distances[rows.position].T
 
 

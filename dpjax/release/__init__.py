@@ -5,11 +5,11 @@ forms                  what a form of the mechanism is: `theorem7` (the default)
 persons, person_bound  a bounded sample of each person's records; spreads, person_cost: what a person then costs
 reference, price       what a release will cost, before the data are read
 public_files, records  the public lists, and the records, read without quoting them
-selection              a private support through OpenDP
+selection              a private support, its exact cost, and the true delta of an earlier statement
 model, plan            the private model; a release from beginning to end
 statement, output      the privacy statement; the files, all or none
 error_bars, noise_bars what a receiver can say, from the release alone
-unit                   who is protected, in words
+claims                 what is claimed: relation, unit, epsilon, delta, and the sentences made from them
 ledger                 a budget for one data set
 private_report         what the holder alone may see
 exact_coins            coins of bias exp(-x), discrete Laplace and Gaussian noise, exactly
@@ -20,6 +20,7 @@ trajectory, stream     a private stream of states; trajectory_statement: what it
 Nothing here takes a seed, and no float reaches a random decision.
 """
 
+from dpjax.release.claims import Claim
 from dpjax.release.discrete_counts import NoisyCounts, release_counts_gaussian, release_counts_laplace
 from dpjax.release.error_bars import error_bars
 from dpjax.release.exact import coin_exp, discrete_gaussian, discrete_laplace, permute_and_flip, polya_urn
@@ -31,7 +32,8 @@ from dpjax.release.paper_form import PaperForm
 from dpjax.release.plan import Plan
 from dpjax.release.records import read_public_labels, read_public_support, read_records
 from dpjax.release.secret import PersonColumn, PersonSampler, RecordError, Records
-from dpjax.release.selection import ThresholdedSelection
+from dpjax.release.selection import ThresholdedSelection, true_delta
+from dpjax.release.statement import restated
 from dpjax.release.stream import StreamError, private_lines
 from dpjax.release.theorem7 import Theorem7Form, person_cost
 from dpjax.release.trajectory import TrajectoryRelease, WholeDistances
@@ -42,6 +44,7 @@ __all__ = [
     "Budget",
     "ChainBudget",
     "Charge",
+    "Claim",
     "NoiseForm",
     "NoisyCounts",
     "PaperForm",
@@ -76,7 +79,9 @@ __all__ = [
     "read_release",
     "release_counts_gaussian",
     "release_counts_laplace",
+    "restated",
     "trajectory_statement",
+    "true_delta",
     "write_private",
     "write_release",
 ]

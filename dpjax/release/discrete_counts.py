@@ -34,7 +34,10 @@ class NoisyCounts(NamedTuple):
 
 
 def release_counts_laplace(counts: Any, epsilon: Any, adjacency: str = "replace", below: Below = SYSTEM) -> NoisyCounts:
-    """Counts plus exact discrete Laplace noise: (epsilon, 0)-private. epsilon as text, Fraction or number, taken exactly."""
+    """Counts plus exact discrete Laplace noise: (epsilon, 0)-private. epsilon as text, Fraction or number, taken exactly.
+
+    For one record replaced by any other or, "add-remove", one more or fewer; then replacing one costs 2 epsilon.
+    """
     exact, values = exact_positive("epsilon", epsilon), _whole(counts)
     scale = SENSITIVITY[_adjacency(adjacency)] / exact
     noisy = [count + discrete_laplace(scale, below) for count in values.ravel().tolist()]
@@ -46,7 +49,8 @@ def release_counts_gaussian(
 ) -> NoisyCounts:
     """Counts plus exact discrete Gaussian noise: (epsilon, delta)-private by the exact curve at the very variance that is drawn.
 
-    The curve is evaluated at epsilon and delta rounded down to float64.
+    For one record replaced by any other or, "add-remove", one more or fewer; then replacing one costs more than delta:
+    `gaussian_delta(epsilon, scale, "replace")`. The curve is evaluated at epsilon and delta rounded down to float64.
     """
     exact, share, values = exact_positive("epsilon", epsilon), exact_positive("delta", delta), _whole(counts)
     require(share < 1, "delta", delta, "give a number strictly between 0 and 1")

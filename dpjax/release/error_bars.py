@@ -7,7 +7,8 @@ rises in c and falls in C, so with probability at least `level`
     (y - q)^+ / ((y - q)^+ + Y + q') <= c/(c + C) <= (y + q)/(y + q + (Y - q')^+),
 
 and 0 and 1 where a denominator is not positive. q is exact, q' from the law of the sum, by Fourier transform, its round-off added. A row
-without a record has no shares, and the interval says nothing of it.
+without a record has no shares, and the interval says nothing of it. Where persons are protected c and C count the records kept of them: nothing is
+promised of the shares among all their records.
 
 Error bars that a receiver computes from a release alone; those of noisy counts are in `noise_bars`.
 
@@ -20,12 +21,17 @@ database and every cell,
 
 and the m that satisfy the inequality form an interval, the roots of a quadratic (Wilson's with v in place of 1/M).
 
+Where persons are protected c and N count the records that were kept of them. The bars speak of the shares among these and of no others:
+leaving records out moves the shares by an amount that the release does not tell, and the shares among all records of the persons may lie
+outside far more often than 1 - level. Every result says so in its attribute `speaks_of`.
+
 How far m is from the share c/N depends on N, which is private. Who knows N, or believes it, gets an interval of the share: A = s (N +
 n alpha) is then known, and c/N = m (1 + n alpha/N) - alpha/N.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import pathlib
 from typing import TYPE_CHECKING, Any
@@ -67,6 +73,7 @@ def noise_bars(data: Any, level: float) -> dict[str, np.ndarray]:
 def quantile(pmf: Pmf, cells: int, tail: float) -> int:
     """The least q with P(|sum of `cells` draws| > q) <= tail, rounded up where round-off may matter."""
     reach = 8
+    # ends: noise has a variance of at most 2^40, and its law falls off exponentially
     while pmf(reach)[0] > 1e-18:
         reach *= 2
     width = cells * 2 * reach + 1
@@ -99,6 +106,9 @@ def error_bars(release: Any, *, level: float = 0.95, row_records: Any = None) ->
     row_records: None (the cells' means; nothing but the release is used), or the receiver's own knowledge of how many records each
     row holds, one number or one a row: the shares themselves. level: of each cell by itself; the intervals rest on Chebyshev's
     inequality and are wide. `standard_error` is the root of the largest variance at the estimate. NaN outside the support.
+
+    Attribute `speaks_of`, of the result and of each variable: of which shares the bars speak. Where persons are protected these are the shares
+    among the records kept of them; of the shares among all their records nothing is promised.
     """
     require(0 < level < 1, "level", level, "give a probability strictly between 0 and 1")
     data = _opened(release)
@@ -135,13 +145,21 @@ def _interval(share: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.nda
 def _labelled(data: Any, support: np.ndarray, values: list[np.ndarray], known: np.ndarray) -> xr.Dataset:
     import xarray as xr
 
+    speaks_of = {"speaks_of": _speaks_of(data)}
     names = ("estimate", "standard_error", "lower", "upper")
     blank = dict(zip(names, (np.nan, np.nan, 0.0, 1.0), strict=True))
     drawn = {
-        name: (("from", "to"), np.where(support, np.where(known, value, blank[name]), np.nan))
+        name: (("from", "to"), np.where(support, np.where(known, value, blank[name]), np.nan), speaks_of)
         for name, value in zip(names, values, strict=True)
     }
-    return xr.Dataset(drawn, coords={"from": data["from"], "to": data["to"]})
+    return xr.Dataset(drawn, coords={"from": data["from"], "to": data["to"]}, attrs=speaks_of)
+
+
+def _speaks_of(data: Any) -> str:
+    """Of which shares the error bars of this release speak."""
+    from dpjax.release.statement import speaks_of
+
+    return speaks_of(json.loads(data.attrs.get("privacy_statement", "{}")))
 
 
 def _opened(release: Any) -> Any:

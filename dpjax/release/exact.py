@@ -65,6 +65,7 @@ Where W + u M exceeds 2^62 the same draws are made one by one in Python's whole 
 
 from __future__ import annotations
 
+import array
 import bisect
 import itertools
 import math
@@ -87,6 +88,7 @@ def uniform_below(bounds: Int64[np.ndarray, " draws"], source: Source = os.urand
     masks = _masks((bounds - 1).view(np.uint64))
     drawn = np.empty(len(bounds), dtype=np.int64)
     missing = np.arange(len(bounds))
+    # ends: each number is kept with probability above 1/2 in each turn, whatever came before
     while missing.size:
         words = np.frombuffer(source(8 * missing.size), dtype=np.uint64)
         values = (words & masks[missing]).view(np.int64)
@@ -102,6 +104,7 @@ def whole_below(bound: int, source: Source = os.urandom) -> int:
     if bits == 0:
         return 0
     size = (bits + 7) // 8
+    # ends: each turn keeps its number with probability above 1/2, whatever came before
     while True:
         value = int.from_bytes(source(size), "little") >> (8 * size - bits)
         if value < bound:
@@ -128,11 +131,13 @@ def coin_exp(numerator: int, denominator: int, below: Below = SYSTEM) -> bool:
 def discrete_laplace(scale: Fraction, below: Below = SYSTEM) -> int:
     """A whole number y with P(y) proportional to exp(-|y| / scale); scale > 0."""
     t, s = scale.numerator, scale.denominator
+    # ends: a turn returns with probability at least (1 - 1/e)/2, whatever came before
     while True:
         u = below(t)
         if not _coin_exp_unit(u, t, below):
             continue
         x = u
+        # ends: each turn goes on with probability 1/e
         while _coin_exp_unit(1, 1, below):
             x += t
         y, negative = x // s, below(2) == 1
@@ -144,6 +149,7 @@ def discrete_gaussian(variance: Fraction, below: Below = SYSTEM) -> int:
     """A whole number y with P(y) proportional to exp(-y^2 / (2 variance)); variance > 0 (its variance is at most that)."""
     p, q = variance.numerator, variance.denominator
     t = math.isqrt(p // q) + 1
+    # ends: a turn returns with a probability bounded below by the cited proof, whatever came before
     while True:
         y = discrete_laplace(Fraction(t), below)
         if coin_exp((abs(y) * q * t - p) ** 2, 2 * p * q * t * t, below):
@@ -153,6 +159,7 @@ def discrete_gaussian(variance: Fraction, below: Below = SYSTEM) -> int:
 def _coin_exp_unit(numerator: int, denominator: int, below: Below) -> bool:
     """The coin for numerator <= denominator."""
     k = 1
+    # ends: turn k goes on with probability at most 1/k
     while below(denominator * k) < numerator:
         k += 1
     return k % 2 == 1
@@ -164,6 +171,7 @@ def permute_and_flip(gaps: Sequence[int], denominator: int, below: Below = SYSTE
         len(gaps) > 0 and min(gaps) == 0, "min(gaps)", min(gaps, default=None), "subtract the smallest cost: a best one has gap 0"
     )
     left = list(range(len(gaps)))
+    # ends: each turn that does not return removes a candidate, and one of gap 0 is always accepted
     while True:
         at = below(len(left))
         candidate = left[at]
@@ -220,6 +228,7 @@ def _block(weights: Int64[np.ndarray, " cells"], unit: int, draws: int, source: 
 
 def _roots(pointers: Int64[np.ndarray, " draws"]) -> Int64[np.ndarray, " draws"]:
     """Where each path of pointers ends; a root points to itself, all others to an earlier place."""
+    # ends: each turn halves the longest path, which has fewer edges than there are draws
     while True:
         further = pointers[pointers]
         if np.array_equal(further, pointers):
@@ -229,9 +238,9 @@ def _roots(pointers: Int64[np.ndarray, " draws"]) -> Int64[np.ndarray, " draws"]
 
 def _one_by_one(weights: Sequence[int], unit: int, draws: int, source: Source) -> Int64[np.ndarray, " cells"]:
     standing = list(itertools.accumulate(weights))
-    cells = list[int]()
+    cells = array.array("q")  # 8 bytes a draw
     for i in range(draws):
         value = whole_below(standing[-1] + unit * i, source)
         repeated = value >= standing[-1]
         cells.append(cells[(value - standing[-1]) // unit] if repeated else bisect.bisect_right(standing, value))
-    return np.bincount(np.array(cells, dtype=np.int64), minlength=len(weights))
+    return np.bincount(np.frombuffer(cells, dtype=np.int64), minlength=len(weights))

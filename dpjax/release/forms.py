@@ -25,6 +25,7 @@ by twos halves the cells of a row, and its pseudo-records, and doubles its recor
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -68,6 +69,7 @@ def laplace_error(records: float, cells: int, epsilon: float, sensitivity: int) 
 def noise_error(records: float, cells: int, pmf: Pmf) -> float:
     """The same for noise of any law on whole numbers, `pmf(reach)` its probabilities on -reach..reach."""
     reach = 8
+    # ends: noise has a variance of at most 2^40, and its law falls off exponentially
     while pmf(reach)[0] > 1e-12:
         reach *= 2
     law = pmf(reach)
@@ -98,6 +100,14 @@ class Urn(NamedTuple):
     def draw(self, draws: int) -> list[int]:
         """How often each cell comes up."""
         return polya_urn(self.weights, self.unit, draws).tolist()
+
+
+class Replaced(NamedTuple):
+    """What a replacement costs in a form of "add-remove": epsilon exactly, delta an upper bound, and by which argument."""
+
+    epsilon: Fraction
+    delta: float
+    basis: str
 
 
 URN_CELLS = "a supported cell drawn x times of M has probability (x + 1/2)/(M + n/2), n the row's supported cells"
@@ -135,6 +145,10 @@ class Form(Protocol):
     @property
     def neighbours(self) -> str:
         """ "replace", "add-remove", either with "-person", or "replace-within-row"; a ledger adds under one of them."""
+        ...
+
+    def replaced(self) -> Replaced | None:
+        """What a replacement costs where `neighbours` is "add-remove"; None where replacing is the form's own relation."""
         ...
 
     @property

@@ -35,8 +35,10 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from dpjax._decimals import decimal_down, decimal_up, shown
 from dpjax._errors import invalid, require, require_number
-from dpjax.release.rationals import decimal_up, exact_positive
+from dpjax.release.claims import group_delta
+from dpjax.release.rationals import exact_positive
 from dpjax.release.trajectory import TrajectoryRelease
 
 Amounts = tuple[float, float]
@@ -117,7 +119,8 @@ def _after(
         spent = _sum(ledger["releases"], name)
         rest = Fraction(str(ledger[name])) - spent
         wanted = _sum([one._asdict() for one in charged], name)
-        mend = f"the ledger {path} has {float(rest):.6g} of its {name} left ({float(spent):.6g} of {ledger[name]:g} is spent)"
+        left_over, used = shown(decimal_down(rest)), shown(decimal_up(spent))
+        mend = f"the ledger {path} has {left_over} of its {name} left ({used} of {shown(ledger[name])} is spent)"
         require(wanted <= rest, name, float(min(wanted, _LARGEST)), mend)
         left.append(float(rest - wanted))
     return charged, (left[0], left[1])
@@ -203,7 +206,6 @@ def _check_amounts(of: str, epsilon: Any, delta: Any) -> None:
     require_number(delta, f"{of}delta", "give a number from 0 to below 1", lambda x: 0 <= x < 1)
 
 
-_MARGIN = Fraction(1 + 1e-9)  # over the round-off of the sum of exponentials
 IN_WORDS = {
     "replace": "any record replaced by any other",
     "add-remove": "any record added or removed",
@@ -278,12 +280,6 @@ def _changes(release: TrajectoryRelease, adjacency: str) -> int | str:
 
 
 def _group_delta(changes: int, budget: ChainBudget) -> float | None:
-    """delta (e^(k epsilon) - 1)/(e^epsilon - 1), rounded up; None where it is 1 or more."""
-    if budget.delta == 0 or changes == 1:
-        return budget.delta
-    try:
-        factor = math.expm1(changes * budget.epsilon) / math.expm1(budget.epsilon)
-    except OverflowError:
-        return None
-    delta = Fraction(str(budget.delta)) * Fraction(factor) * _MARGIN
-    return decimal_up(delta) if delta < 1 else None
+    """What `group_delta` says, as a decimal; None where it is 1 or more."""
+    delta = group_delta(changes, Fraction(str(budget.epsilon)), Fraction(str(budget.delta)))
+    return None if delta is None else decimal_up(delta)

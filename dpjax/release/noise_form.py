@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Literal
@@ -29,15 +30,17 @@ from dpjax._errors import require
 from dpjax.counts.discrete_gaussian import DiscreteGaussianMechanism, calibrated_variance, gaussian_delta
 from dpjax.counts.discrete_laplace import SENSITIVITY, DiscreteLaplaceMechanism
 from dpjax.counts.pseudocount import Adjacency
+from dpjax.release.claims import EVERY_DATABASE, neighbours, protected
 from dpjax.release.exact import discrete_gaussian, discrete_laplace
-from dpjax.release.forms import laplace_error, noise_error
+from dpjax.release.forms import Replaced, laplace_error, noise_error
 from dpjax.release.rationals import as_written
-from dpjax.release.unit import EVERY_DATABASE, PersonBound, hidden, neighbours
+from dpjax.release.unit import PersonBound
 
 Noise = Literal["discrete-laplace", "discrete-gaussian"]
 CAP = 2**62
 _LARGEST = 2**40  # of a scale or a variance
 _SAFETY = 1 + 1e-12
+_ULPS = 8 * 2.0**-53
 _GRID = 1024  # variances for persons are multiples of 1/_GRID
 
 
@@ -70,7 +73,7 @@ class NoiseForm:
         require(name in ("discrete-laplace", "discrete-gaussian"), "form", name, "no such noise")
         require(adjacency in SENSITIVITY, "adjacency", adjacency, "", must='be "replace" or "add-remove"')
         if name == "discrete-laplace":
-            b = _l1(adjacency, persons) / as_written(epsilon)
+            b = l1_sensitivity(adjacency, persons) / as_written(epsilon)
             require(b <= _LARGEST, "epsilon", epsilon, "that is too much noise: raise epsilon, or keep fewer records a person")
             return cls(name=name, epsilon=epsilon, delta=0.0, parameter=b, adjacency=adjacency, persons=persons)
         if persons is None or persons.records == 1:
@@ -84,14 +87,26 @@ class NoiseForm:
         """An upper bound of delta at epsilon; 1 for Laplace noise of a smaller scale than epsilon allows."""
         if self.name == "discrete-laplace":
             return 0.0 if self.parameter * as_written(self.epsilon) >= self.l1 else 1.0
+        return self._gaussian_delta(self.adjacency)
+
+    def replaced(self) -> Replaced | None:
+        """Under "add-remove": a replacement, by the same noise: its epsilon where it is pure, else its delta at the same epsilon."""
+        if self.adjacency == "replace":
+            return None
+        if self.name == "discrete-laplace":
+            return Replaced(l1_sensitivity("replace", self.persons) / self.parameter, 0.0, self.accountant)
+        return Replaced(as_written(self.epsilon), self._gaussian_delta("replace"), self.accountant)
+
+    def _gaussian_delta(self, adjacency: Adjacency) -> float:
+        """The exact delta at epsilon for a record; an upper bound for a person of several."""
         if self.persons is None or self.persons.records == 1:
-            return gaussian_delta(self.epsilon, float(self.parameter), self.adjacency)
-        return concentrated_delta(self.epsilon, float(_l2_squared(self.adjacency, self.persons) / (2 * self.parameter)))
+            return gaussian_delta(self.epsilon, float(self.parameter), adjacency)
+        return concentrated_delta(self.epsilon, float(_l2_squared(adjacency, self.persons) / (2 * self.parameter)))
 
     @property
     def l1(self) -> int:
         """L1 sensitivity of the whole table."""
-        return _l1(self.adjacency, self.persons)
+        return l1_sensitivity(self.adjacency, self.persons)
 
     @property
     def neighbours(self) -> str:
@@ -158,7 +173,7 @@ class NoiseForm:
 
     def sentences(self) -> list[str]:
         """Every database is covered; row totals and empty cells are private."""
-        return [hidden(self.adjacency, self.persons), EVERY_DATABASE]
+        return [protected(self.adjacency, self.persons), EVERY_DATABASE]
 
     def pmf(self, reach: int) -> np.ndarray:
         """The law of the noise on -reach..reach, float64."""
@@ -170,11 +185,14 @@ class NoiseForm:
 def concentrated_delta(epsilon: float, rho: float) -> float:
     """delta at epsilon of a rho-zero-concentrated mechanism, rounded up: any order a is valid, the best of many is taken."""
     orders = 1 + np.geomspace(1e-3, 1e6, 4000)
-    log_delta = (orders - 1) * (orders * rho - epsilon) + orders * np.log1p(-1 / orders) - np.log(orders - 1)
-    return float(min(1.0, math.exp(min(float(log_delta.min()), 0.0)) * _SAFETY))
+    ours, other = (orders - 1) * orders * rho, (orders - 1) * epsilon
+    log_delta = ours - other + orders * np.log1p(-1 / orders) - np.log(orders - 1)
+    log_delta += _ULPS * (ours + other + 20)  # their difference cancels: rounded to the safe side
+    return float(min(1.0, max(math.exp(min(float(log_delta.min()), 0.0)) * _SAFETY, sys.float_info.min)))
 
 
-def _l1(adjacency: Adjacency, persons: PersonBound | None) -> int:
+def l1_sensitivity(adjacency: Adjacency, persons: PersonBound | None) -> int:
+    """By how much the counts change at most, in absolute value and in all."""
     return SENSITIVITY[adjacency] * (1 if persons is None else persons.records)
 
 
@@ -186,6 +204,7 @@ def _l2_squared(adjacency: Adjacency, persons: PersonBound) -> int:
 def _concentrated_variance(epsilon: float, delta: float, squared: int) -> Fraction:
     """A small multiple of 1/1024 whose concentrated delta is at most delta, verified at the fraction returned."""
     low, high = 0, 1
+    # ends: high doubles, up to the limit below
     while concentrated_delta(epsilon, squared * _GRID / (2 * high)) > delta:
         low, high = high, 2 * high
         require(
@@ -194,6 +213,7 @@ def _concentrated_variance(epsilon: float, delta: float, squared: int) -> Fracti
             (epsilon, delta),
             "that is too much noise: raise them, or keep fewer records a person",
         )
+    # ends: each turn halves a whole number
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if concentrated_delta(epsilon, squared * _GRID / (2 * middle)) <= delta else (middle, high)

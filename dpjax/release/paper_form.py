@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from dpjax._decimals import shown
 from dpjax._errors import require
 from dpjax.release.forms import EXACT, URN_CELLS, Urn, dirichlet_error, reference_shares, uniform_error
 from dpjax.release.rationals import verified
@@ -110,12 +111,16 @@ class PaperForm:
             "eta": self.eta,
         }
 
+    def replaced(self) -> None:
+        """None: a record is replaced within its row."""
+
     def sentences(self) -> list[str]:
         """What is assumed."""
         return [
-            "Hidden: in which cell of its row a record lies (replacing the second state of any one transition, its first state kept).",
-            "Assumed and not hidden: how many records each row holds within the support is public. A record that moves to another row, or"
-            " out of the support, is not covered.",
-            f"Assumed: every share of every row is at least {self.eta:g}. The guarantee speaks of databases with that property only;"
-            " whether these records have it was not checked, since a check would say something of them.",
+            "Protected: in which possible cell of its row any one record lies (the second state of a transition, its first state kept).",
+            "Public, and not protected: how many records each row holds within the support. A record that moves to another row, or into the"
+            " support or out of it, is not covered.",
+            f"Assumed: every share of every row is at least {shown(self.eta)}, in each possible cell of each row that has a record. The"
+            " guarantee speaks of databases with that property only; whether these records have it was not checked, since a check would say"
+            " something of them.",
         ]

@@ -15,8 +15,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from dpjax._decimals import decimal_up, shown
 from dpjax._errors import require
 from dpjax.counts.pseudocount import Adjacency
+from dpjax.release.claims import Claim, claims
 from dpjax.release.forms import Form, price
 from dpjax.release.model import PrivateModel, draw_model, resolution, supported_totals
 from dpjax.release.noise_form import NoiseForm
@@ -126,10 +128,15 @@ class Plan:
 
     def price(self) -> list[str]:
         """What the release will cost, in lines to print; no data are needed."""
-        total = f"epsilon = {self.epsilon:g}, delta = {self.delta:g}, adjacency: {self.form.neighbours}"
+        total = f"epsilon = {shown(self.epsilon)}, delta = {shown(self.delta)}, adjacency: {self.form.neighbours}"
         if self.selection is not None:
-            total += f"; {self.selection.epsilon:.4g} of epsilon chooses the support (threshold {self.selection.threshold} records)"
-        lines = [total, *price(self.form, cells=self.row_cells, row_records=self.row_records)]
+            spent = shown(decimal_up(self.selection.epsilon, digits=4))
+            total += f"; {spent} of epsilon chooses the support (threshold {self.selection.threshold} records)"
+        lines = [
+            total,
+            *(claim.in_words for claim in self.claims()),
+            *price(self.form, cells=self.row_cells, row_records=self.row_records),
+        ]
         if self.draws is not None:
             planned = self.form.planned_concentrations(1, self.row_cells, self.row_records)[0]
             lines.append(
@@ -137,6 +144,10 @@ class Plan:
                 f" variance of a row of {self.row_records:,.0f} records."
             )
         return lines
+
+    def claims(self) -> list[Claim]:
+        """What the release claims: (epsilon, delta) of each change that is spoken of; no data are needed."""
+        return claims(self.form, self.selection, epsilon=self.epsilon, delta=self.delta)
 
     def statement(self) -> dict[str, Any]:
         """The privacy statement; no data are needed."""

@@ -3,8 +3,6 @@
 The accountant works in float64, the sampler in whole numbers. A scale found by the accountant is rounded down to BITS significant
 bits; such a number is a rational m/2^e that float64 holds without error, so the accountant is asked again at the very rational
 that the sampler gets.
-
-Rational numbers as decimals of a few digits that err on a known side, for what a statement claims.
 """
 
 from __future__ import annotations
@@ -67,24 +65,3 @@ def float_down(exact: Fraction) -> float:
 def as_written(value: float) -> Fraction:
     """The decimal that a float prints as, or the float itself where that is smaller: a claim printed is one that holds."""
     return min(Fraction(value), Fraction(repr(float(value))))
-
-
-_DIGITS = 5
-
-
-def decimal_up(value: Fraction) -> float:
-    """A number of a few digits that is at least `value`."""
-    return _rounded(value, math.ceil)
-
-
-def decimal_down(value: Fraction) -> float:
-    """A number of a few digits that is at most `value`."""
-    return _rounded(value, math.floor)
-
-
-def _rounded(value: Fraction, whole: Callable[[Fraction], int]) -> float:
-    if value == 0:
-        return 0.0
-    digits = _DIGITS - math.floor(math.log10(abs(value)))
-    step = Fraction(10) ** digits
-    return float(Fraction(whole(value * step)) / step)

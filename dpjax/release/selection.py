@@ -1,103 +1,205 @@
-"""A private support: the transitions whose noisy count passes a threshold, through OpenDP's exact arithmetic.
+"""A private support: the transitions whose noisy count reaches a threshold, in exact arithmetic, and what that costs.
 
-Pairs with at least one record get discrete Laplace noise on their count, and those above the threshold are kept; pairs without a
-record cannot be kept, which is what delta pays for. OpenDP's `make_laplace_threshold` does both and states the cost. Its distance
-(l0, l1, linf) bounds how many pairs' counts differ, their differences' sum and the largest: (2, 2, 1) where a record is replaced,
-(1, 1, 1) where one is added or removed. Only which pairs passed is used, which is post-processing.
+A pair with c >= 1 records is kept when c + Z >= T: Z is whole, independent for each pair, P(Z = z) proportional to e^(-|z|/b), b
+rational, T >= 1 whole (`exact_coins.discrete_laplace`). A pair without a record is never kept. What is released is a function of
+the set of pairs kept. With q = e^(-1/b), c records are kept with probability
 
-The scale is that of epsilon, l1/epsilon rounded up until OpenDP's own map agrees; the threshold is the smallest whole number whose
-map is within delta. Counts are capped at 2^40 first: the cap moves no count further than it moved before. A state for which
-nothing passed keeps all pairs, as does what follows of it: the model is then drawn on that support with its own share of the
-budget, and the two budgets add, whatever the selection was.
+    g(c) = q^(T - c)/(1 + q) for 1 <= c <= T,    1 - g(c) = q^(c - T + 1)/(1 + q) for c >= T - 1,    g(0) = 0,
+
+which sums the two geometric tails of Z. A pair that holds one record is kept with P(Z >= T - 1), not with P(Z >= T).
+
+*Theorem.* The counts of two databases differ by at most L in all, in absolute value, and b >= L/epsilon. Let A be the product of 1
+- g(c) over the pairs that have records in the first database alone, c as many, and B the same for the second. The hockey-stick
+divergence at epsilon of the kept sets is at most max(1 - A, 1 - B).
+
+*Proof.* Let P, Q be the laws of what is kept among the pairs with records in both, R = dP/dQ, and D the sum of their differences. 1
+<= c < c' have g(c') <= e^((c' - c)/b) g(c) and 1 - g(c) <= e^((c' - c)/b) (1 - g(c')), since moving Z by c' - c changes its law by
+no more. So R <= e^(D/b), D <= L. Where one of the first database's own pairs is kept, of probability 1 - A, the second has none of
+that. Elsewhere none of the own pairs of either is kept:
+
+    divergence = 1 - A + f(B),    f(B) = E_Q max(A R - e^epsilon B, 0).
+
+f is convex in B, f(0) = A and f(B0) = 0 at B0 = A e^(D/b - epsilon) <= A. So f(B) <= A (1 - B/B0) <= A - B below B0, and 0 from
+there on. []
+
+*What one record or one person changes.* A record: one count by 1 (L = 1) or, replaced, two (L = 2); one pair at most is new, with
+one record. A person of at most m records, r in a cell: L = m, or 2 m replaced; the new pairs hold a partition of m, or of less,
+into parts of at most r. 1 - A and 1 - B are thus bounded alike, and
+
+    delta(T) = max over these partitions of 1 - prod (1 - g(j)).
+
+It is attained, by records that fall into empty pairs, wherever the other database has its own: no smaller T meets the target at
+this b.
+
+*The worst partition.* h(j) = -log(1 - g(j)) is convex over j >= 1: up to T because -log(1 - e^x) is convex in x, and linear from T
+- 1 on, so that the two overlap in one step. Of two parts strictly between 1 and r the larger may grow by what the smaller loses,
+and no sum of h falls; so at most one part is neither 1 nor r. The sum is convex in that part and linear in the number of parts r.
+Hence m ones, or floor(m/r) parts r and the rest either in ones or in one part.
+
+The sum is taken in float64 and raised by more than its round-off; b is L over the decimal that epsilon prints as, in rationals. A
+state for which nothing was kept keeps all pairs, and the model is drawn on the support with a budget of its own: the two budgets
+add, whatever the selection was.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from collections.abc import Mapping
-from typing import Any
+from fractions import Fraction
+from typing import Any, cast
 
 import numpy as np
 
-from dpjax._errors import invalid, require
+from dpjax._errors import InputError, require, require_number, require_whole, require_word
+from dpjax.counts.discrete_laplace import SENSITIVITY
 from dpjax.counts.pseudocount import Adjacency
+from dpjax.release.exact import SYSTEM, Below, discrete_laplace
+from dpjax.release.noise_form import l1_sensitivity
+from dpjax.release.rationals import as_written, float_down
 from dpjax.release.unit import PersonBound
 
 Pairs = Mapping[tuple[int, int], int]  # (from, to) -> count, by index
-DISTANCES = {"replace": (2, 2, 1), "add-remove": (1, 1, 1)}
-CAP = 2**40
+_LARGEST = 2**40  # of a scale or a threshold
+_SAFETY = 1 + 1e-12  # above the round-off of a sum of h
+_STATEMENT = "give a statement.json as dpjax wrote it"
+_TOO_LITTLE = "too little for a private support: raise epsilon, delta or the share"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ThresholdedSelection:
-    """Which transitions are in the support, chosen with (epsilon, delta) of its own."""
+    """Which transitions are in the support, chosen with (epsilon, delta) of its own.
+
+    scale: b of the noise, rational. threshold: T. ValueError unless they are (epsilon, delta)-private for this adjacency and unit.
+    """
 
     epsilon: float
     delta: float
     adjacency: Adjacency
-    scale: float
+    scale: Fraction
     threshold: int
+    persons: PersonBound | None = None
+
+    def __post_init__(self) -> None:
+        _check_target(self.epsilon, self.delta, self.adjacency)
+        require_whole(self.threshold, "threshold", "give a whole number, 1 or more", least=1)
+        private = self.scale * as_written(self.epsilon) >= l1_sensitivity(self.adjacency, self.persons)
+        require(private, "scale", float(self.scale), f"this noise spends more than epsilon = {self.epsilon:g}: take more")
+        spent = self.delta_spent
+        require(
+            spent <= self.delta,
+            "threshold",
+            self.threshold,
+            f"it spends delta = {spent:.6g}, above {self.delta:g}: take a higher one",
+        )
 
     @classmethod
     def calibrate(
         cls, *, epsilon: float, delta: float, adjacency: Adjacency, persons: PersonBound | None = None
     ) -> ThresholdedSelection:
-        """The least scale and threshold that OpenDP's map accepts; ValueError without the extra `release`, or where they are beyond 2^40."""
-        distance = distances(adjacency, persons)
-        scale = distance[1] / epsilon
-        mend = "too little for a private support: raise epsilon, delta or the share"
-        require(scale <= CAP, "(epsilon, delta)", (epsilon, delta), mend)
-        while _cost(scale, CAP, distance)[0] > epsilon:
-            scale = math.nextafter(scale * (1 + 1e-12), math.inf)
-        low, high = distance[2], 2 * distance[2]  # OpenDP takes no threshold below linf
-        while _cost(scale, high, distance)[1] > delta:
-            low, high = high, 2 * high
-            require(high <= CAP, "(epsilon, delta)", (epsilon, delta), mend)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if _cost(scale, middle, distance)[1] <= delta else (middle, high)
-        return cls(epsilon=epsilon, delta=delta, adjacency=adjacency, scale=scale, threshold=high)
+        """The scale of epsilon and the least threshold that meets delta.
 
-    def select(self, pairs: Pairs, n_states: int) -> np.ndarray:
-        """(n, n) booleans; a state for which nothing passed keeps all pairs."""
+        Args:
+            epsilon, delta: what the selection may spend; nats, and a probability.
+            adjacency: "replace" or "add-remove".
+            persons: the bound on a person's records; None protects records.
+
+        Raises:
+            ValueError: for an epsilon or a delta that is none, and where the scale or the threshold would be above 2^40.
+        """
+        _check_target(epsilon, delta, adjacency)
+        scale = l1_sensitivity(adjacency, persons) / as_written(epsilon)
+        require(scale <= _LARGEST, "(epsilon, delta)", (epsilon, delta), _TOO_LITTLE)
+        low, high = 0, 1
+        while selection_delta(scale, high, persons) > delta:  # ends: high doubles up to _LARGEST
+            low, high = high, 2 * high
+            require(high <= _LARGEST, "(epsilon, delta)", (epsilon, delta), _TOO_LITTLE)
+        while high - low > 1:  # ends: the interval halves
+            middle = (low + high) // 2
+            low, high = (low, middle) if selection_delta(scale, middle, persons) <= delta else (middle, high)
+        return cls(epsilon=epsilon, delta=delta, adjacency=adjacency, scale=scale, threshold=high, persons=persons)
+
+    @property
+    def delta_spent(self) -> float:
+        """The delta of this very scale and threshold at epsilon, rounded up."""
+        return selection_delta(self.scale, self.threshold, self.persons)
+
+    def select(self, pairs: Pairs, n_states: int, below: Below = SYSTEM) -> np.ndarray:
+        """(n, n) booleans; a state for which nothing was kept keeps all pairs. SECRET counts go in, the private support comes out."""
         support = np.zeros((n_states, n_states), dtype=bool)
-        present = {i * n_states + j: min(count, CAP) for (i, j), count in pairs.items() if count > 0}
-        for kept in _measurement(self.scale, self.threshold)(present):
-            support[divmod(kept, n_states)] = True
+        for pair, count in pairs.items():
+            if count > 0 and count + discrete_laplace(self.scale, below) >= self.threshold:
+                support[pair] = True
         support[~support.any(axis=1)] = True
         return support
 
     def facts(self) -> dict[str, Any]:
         """Public numbers for the statement."""
         return {
-            "selection": "discrete Laplace noise and a threshold (OpenDP make_laplace_threshold)",
+            "selection": "pairs with a record whose count plus discrete Laplace noise is at least the threshold",
             "selection_epsilon": self.epsilon,
             "selection_delta": self.delta,
-            "selection_scale": self.scale,
+            "selection_delta_spent": self.delta_spent,
+            "selection_scale": float(self.scale),
+            "selection_scale_exactly": str(self.scale),
             "selection_threshold": self.threshold,
         }
 
 
-def distances(adjacency: Adjacency, persons: PersonBound | None) -> tuple[int, int, int]:
-    """(l0, l1, linf) of a record, or of a person with at most m records, r in a cell: (2m, 2m, r), (m, m, r) one-sided."""
-    l0, l1, linf = DISTANCES[adjacency]
-    return (l0, l1, linf) if persons is None else (l0 * persons.records, l1 * persons.records, persons.in_a_cell)
+def selection_delta(scale: Fraction, threshold: int, persons: PersonBound | None = None) -> float:
+    """The delta that a selection spends at epsilon = L/scale, rounded up: the worst partition of the records that may fall into empty pairs.
+
+    Args:
+        scale: b of the discrete Laplace noise.
+        threshold: T >= 1; a pair is kept when its noisy count is at least T.
+        persons: the bound on a person's records; None for a record.
+    """
+    m, r = (1, 1) if persons is None else (persons.records, persons.in_a_cell)
+    parts, rest = divmod(m, r)
+    one, most = _missed(scale, threshold, 1), _missed(scale, threshold, r)
+    worst = max(m * one, parts * most + rest * one, parts * most + (_missed(scale, threshold, rest) if rest else 0.0))
+    return min(1.0, math.nextafter(-math.expm1(-worst * _SAFETY), math.inf))
 
 
-def _cost(scale: float, threshold: int, distance: tuple[int, int, int]) -> tuple[float, float]:
-    """(epsilon, delta) by OpenDP's map."""
-    epsilon, delta = _measurement(scale, threshold).map(distance)
-    return float(epsilon), float(delta)
+def true_delta(statement: Mapping[str, Any]) -> float:
+    """The delta that a release spends at the epsilon of its statement (`statement.json`), its private support by the exact law.
 
+    dpjax once took the threshold from OpenDP's map, which charges a pair that appears too little: such a statement may say less.
+    A statement without a private support gives the delta that it states.
 
-@functools.lru_cache(maxsize=4)
-def _measurement(scale: float, threshold: int) -> Any:
+    Raises:
+        ValueError: where the statement lacks a number that its private support needs, or has another in its place.
+    """
+    if "selection_threshold" not in statement:
+        return float(statement["delta"])
     try:
-        import opendp.prelude as dp
-    except ImportError:
-        invalid("support", "private", "a private support needs OpenDP: pip install 'dpjax[release]'")
-    dp.enable_features("contrib")
-    domain = dp.map_domain(dp.atom_domain(T="i64"), dp.atom_domain(T="i64"))
-    return dp.m.make_laplace_threshold(domain, dp.l01inf_distance(dp.absolute_distance(T="i64")), scale=scale, threshold=threshold)
+        adjacency = cast(Adjacency, str(statement["adjacency"]).removesuffix("-person"))
+        per_row = statement.get("records_a_person_and_row")
+        persons = PersonBound(int(statement["records_a_person"]), per_row) if "records_a_person" in statement else None
+        scale = Fraction(statement.get("selection_scale_exactly", statement["selection_scale"]))
+        epsilon, model = (Fraction(float(statement[name])) for name in ("selection_epsilon", "model_delta"))
+        private = scale * epsilon >= l1_sensitivity(adjacency, persons)
+        threshold = int(statement["selection_threshold"])
+        spent = model + Fraction(selection_delta(scale, max(threshold, 1), persons))
+    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+        raise InputError(
+            "the statement says a private support and lacks a number that", "belongs to it", f"{_STATEMENT}"
+        ) from error
+    require(threshold >= 1, "selection_threshold", threshold, f"the statement is damaged: {_STATEMENT}")
+    require(private, "selection_scale", float(scale), "its noise spends more than the selection_epsilon of the statement")
+    return min(1.0, -float_down(-spent))
+
+
+def _missed(scale: Fraction, threshold: int, records: int) -> float:
+    """h: -log of the probability that a pair with so many records is not kept, within 1e-13 of itself and 5e-324."""
+    q = math.exp(-float(1 / scale))
+    if records < threshold:
+        kept = math.exp(-float((threshold - records) / scale)) / (1 + q)
+        return math.nextafter(-math.log1p(-kept), math.inf)
+    return float((records - threshold + 1) / scale) + math.log1p(q)
+
+
+def _check_target(epsilon: Any, delta: Any, adjacency: Any) -> None:
+    require_number(epsilon, "epsilon", "give a number above 0, at most 1e12 (nats), such as 0.3", lambda x: 0 < x <= 1e12)
+    require_number(delta, "delta", "give a number strictly between 0 and 1, such as 1e-7", lambda x: 0 < x < 1)
+    require_word(adjacency, "adjacency", SENSITIVITY, "", must='be "replace" or "add-remove"')

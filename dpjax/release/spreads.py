@@ -130,8 +130,8 @@ def _masses(shape: float, logs: np.ndarray) -> tuple[np.ndarray, float, float]:
 
 def _split(p: np.ndarray, q: np.ndarray, upper: np.ndarray, width: float) -> np.ndarray:
     """Masses on the grid: those between two points shared out so that the mean of dQ/dP stays or falls."""
-    mean = np.divide(q, p, out=np.zeros_like(q), where=p > 0)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # where p is next to nothing
+        mean = np.divide(q, p, out=np.zeros_like(q), where=p > 0)
         share = (np.exp(np.log(np.maximum(mean, 1e-320)) + upper) - 1 - _SPLIT) / math.expm1(width)
     down = np.clip(share, 0.0, 1.0) * p
     return np.append(down, 0.0) + np.append(0.0, p - down)

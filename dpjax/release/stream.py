@@ -67,6 +67,7 @@ def private_lines(
 
 def _lines(source: io.BufferedIOBase) -> Iterator[tuple[int, str]]:
     number = 0
+    # ends: with the stream: each turn reads a byte or more of it
     while raw := source.readline(LONGEST):
         number += 1
         if len(raw) == LONGEST and not raw.endswith(b"\n"):

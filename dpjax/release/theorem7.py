@@ -28,10 +28,11 @@ import numpy as np
 
 from dpjax._errors import invalid, require
 from dpjax.counts.pseudocount import Adjacency, PseudocountMechanism
-from dpjax.release.forms import EXACT, URN_CELLS, Urn, pseudocount_error
-from dpjax.release.rationals import rounded_up, verified
+from dpjax.release.claims import EVERY_DATABASE, neighbours, protected
+from dpjax.release.forms import EXACT, URN_CELLS, Replaced, Urn, pseudocount_error
+from dpjax.release.rationals import as_written, rounded_up, verified
 from dpjax.release.spreads import LARGEST, Partition, partitions, spread_delta
-from dpjax.release.unit import EVERY_DATABASE, PersonBound, hidden, neighbours
+from dpjax.release.unit import PersonBound
 
 SPREADS = "the worst spreading of a person's records over cells, computed from above"
 GROUP = "group privacy over single records"
@@ -94,6 +95,7 @@ def _extremes(size: int, most: int) -> tuple[Partition, ...]:
 _RATIOS = np.geomspace(1.02, 12.0, 16)  # of alpha to its floor
 _FEWER_RATIOS = _RATIOS[::2]  # where persons are protected, which costs more time
 _LARGEST = 1e9  # pseudo-count
+_TRIES, _LEAST_SCALE = 300, 1e-12
 _LOWER = 0.98  # the step by which a scale is lowered until all spreadings are within delta
 
 
@@ -146,7 +148,9 @@ class Theorem7Form:
         else:
             found = ((rounded_up(pseudocount), _largest_scale(target, rounded_up(pseudocount))),)
         alpha, scale = min(found, key=lambda pair: pseudocount_error(row_records, cells, float(pair[1]), float(pair[0])))
-        while persons is not None and not target.holds(scale, float(alpha)):
+        for _ in range(_TRIES if persons is not None else 0):
+            if target.holds(scale, float(alpha)):
+                break
             scale *= _LOWER
         exact = verified(scale, lambda s: target.holds(s, float(alpha)), "scale")
         return cls(epsilon=epsilon, delta=delta, scale=exact, pseudocount=alpha, adjacency=adjacency, persons=persons)
@@ -154,7 +158,17 @@ class Theorem7Form:
     @functools.cached_property
     def cost(self) -> Cost:
         """delta at epsilon, exactly for a record and from above for a person, and by which argument."""
-        return _Target(self.epsilon, self.delta, self.adjacency, self.persons).cost(float(self.scale), float(self.pseudocount))
+        return self._target(self.adjacency).cost(float(self.scale), float(self.pseudocount))
+
+    def replaced(self) -> Replaced | None:
+        """Under "add-remove": the delta of a replacement at the same epsilon, by the accountant of the same parameters."""
+        if self.adjacency == "replace":
+            return None
+        cost = self._target("replace").cost(float(self.scale), float(self.pseudocount))
+        return Replaced(as_written(self.epsilon), cost.delta, cost.accountant)
+
+    def _target(self, adjacency: Adjacency) -> _Target:
+        return _Target(self.epsilon, self.delta, adjacency, self.persons)
 
     @property
     def neighbours(self) -> str:
@@ -230,7 +244,7 @@ class Theorem7Form:
 
     def sentences(self) -> list[str]:
         """Every database is covered; row totals and empty cells are private."""
-        return [hidden(self.adjacency, self.persons), EVERY_DATABASE]
+        return [protected(self.adjacency, self.persons), EVERY_DATABASE]
 
 
 class _Target(NamedTuple):
@@ -261,6 +275,7 @@ class _Target(NamedTuple):
 def _frontier(target: _Target) -> tuple[tuple[Fraction, float], ...]:
     """Pseudo-counts above the floor under which no scale meets the target, each with the largest scale that does."""
     low, high = 1e-6, 2.0
+    # ends: high doubles, up to the limit below
     while not target.reachable(high):
         low, high = high, 2 * high
         require(
@@ -299,8 +314,12 @@ def _lowered(target: _Target, high: float, alpha: float) -> float:
         "no scale reaches (epsilon, delta) for a person with so many records: raise the pseudo-count",
     )
     low = high
-    while not target.holds(low, alpha, quick=True):
+    for _ in range(_TRIES):
+        if low < _LEAST_SCALE or target.holds(low, alpha, quick=True):
+            break
         low, high = low / 2, low
+    require(low >= _LEAST_SCALE, "(epsilon, delta)", target[:2], "the accountant finds no scale for it: choose another pair")
+    # ends: each turn halves the ratio in the logarithm
     while high / low > 1.003:
         middle = (low * high) ** 0.5
         low, high = (middle, high) if target.holds(middle, alpha, quick=True) else (low, middle)

@@ -28,8 +28,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from dpjax._decimals import decimal_down, decimal_up, shown
+from dpjax.release.claims import factor_up, shown_factor
 from dpjax.release.ledger import ChainBudget, chain_cost
-from dpjax.release.rationals import decimal_down, decimal_up
 from dpjax.release.statement import versions
 from dpjax.release.trajectory import STEPS, TrajectoryRelease, WholeDistances, selected
 from dpjax.selection import permute_and_flip
@@ -88,7 +89,7 @@ class PublicRun:
 
 def epsilon_for(release: TrajectoryRelease, target: int, largest: Fraction) -> Fraction:
     """An epsilon at which replacing one state costs at most `target`, by the proved bound (epsilon / rho) times the largest distance."""
-    return Fraction(str(decimal_down(target * release.rho / largest)))
+    return Fraction(str(decimal_down(target * release.rho / largest, digits=5)))
 
 
 def trajectory_price(release: TrajectoryRelease, fields: dict[str, Any]) -> list[str]:
@@ -102,21 +103,21 @@ def trajectory_price(release: TrajectoryRelease, fields: dict[str, Any]) -> list
         f"Share of states that come out unchanged, on a public run of {len(run.walk) - 1} steps of the chain itself (no data are looked at;"
         " exact probabilities of each step):",
         head,
-        _line(f"{own:g}", float(release.epsilon), run.in_the_clear(release.epsilon), "  this release"),
-        _line("0", 0.0, run.in_the_clear(Fraction(0)), "  any possible next state, nothing sensitive used"),
+        _line(shown(own), shown(decimal_up(release.epsilon)), run.in_the_clear(release.epsilon), "  this release"),
+        _line("0", "0", run.in_the_clear(Fraction(0)), "  any possible next state, nothing sensitive used"),
     ]
     if largest > 0:
         for target in TARGETS:
             epsilon = epsilon_for(release, target, largest)
-            lines.append(_line(f"at most {target}", float(epsilon), run.in_the_clear(epsilon), ""))
+            lines.append(_line(f"at most {target}", shown(float(epsilon)), run.in_the_clear(epsilon), ""))
     lines.append(
         "One state costs: the epsilon of replacing one state by any other. After a match: the private state before was the sensitive one."
     )
     return lines
 
 
-def _line(cost: str, epsilon: float, clear: Clear, what: str) -> str:
-    return f"{cost:>16}{epsilon:>12.5g}{clear.share:>12.1%}{clear.after_a_match:>15.1%}{clear.worst:>12.1%}{what}"
+def _line(cost: str, epsilon: str, clear: Clear, what: str) -> str:
+    return f"{cost:>16}{epsilon:>12}{clear.share:>12.1%}{clear.after_a_match:>15.1%}{clear.worst:>12.1%}{what}"
 
 
 def _walk(release: TrajectoryRelease, first: int, steps: int) -> list[int]:
@@ -166,9 +167,9 @@ def trajectory_statement(
     fields = {
         "kind": "dpjax private trajectory",
         "headline": (
-            f"One state replaced by another: epsilon {substitution:g}{'' if exact else ' (the proved bound)'}, a factor of at most"
-            f" {_factor(substitution)} in the probability of what is seen. That is what a single state of the stream is hidden by; of m states,"
-            " m times the epsilon."
+            f"One state replaced by another: epsilon {shown(substitution)}{'' if exact else ' (the proved bound)'}, a factor of at most"
+            f" {shown_factor(substitution)} in the probability of what is seen. This is what protects a single state of the stream; m states"
+            " replaced cost at most m times this epsilon."
         ),
         "warning": _warning(substitution, clear),
         "unchanged_share_of_a_public_run": round(clear.share, 4),
@@ -183,6 +184,7 @@ def trajectory_statement(
         "vacuous": vacuous,
         "single_substitution_epsilon": substitution,
         "single_substitution_is_exact": exact,
+        "claims": _claims(release, substitution, exact),
         "promises": _promises(release, near.smallest, near.largest, substitution, exact, identifiers),
         "start": "drawn from the chain's public initial law" if start is None else f"the public state {start}",
         "reveals": _reveals(start, identifiers),
@@ -213,6 +215,34 @@ def _substitution(release: TrajectoryRelease, largest: Fraction) -> tuple[float,
     return min(decimal_up(Fraction(substitution_epsilon(law) * _MARGIN)), decimal_up(bound)), True
 
 
+def _claims(release: TrajectoryRelease, substitution: float, exact: bool) -> list[dict[str, Any]]:
+    """What is claimed of two trajectories of one length, for machines: pure epsilons, each e^epsilon rounded up.
+
+    The states at the first time are never used, and cost nothing.
+    """
+    epsilon, unit = decimal_up(release.epsilon), release.distances.unit
+    basis = "exact" if exact else "the proved bound"
+    return [
+        {
+            "relation": "within rho",
+            "rho": str(release.rho),
+            "unit_of_rho": unit,
+            "epsilon": epsilon,
+            "delta": 0.0,
+            "factor": factor_up(epsilon),
+        },
+        {
+            "relation": "one state replaced",
+            "epsilon": substitution,
+            "delta": 0.0,
+            "factor": factor_up(substitution),
+            "basis": basis,
+        },
+        {"relation": "m states replaced", "epsilon_a_state": substitution, "delta": 0.0},
+        {"relation": "any distance", "epsilon_a_unit": decimal_up(release.epsilon / release.rho), "unit": unit, "delta": 0.0},
+    ]
+
+
 def _warning(substitution: float, clear: Clear) -> str | None:
     if substitution <= LARGE:
         return None
@@ -222,17 +252,9 @@ def _warning(substitution: float, clear: Clear) -> str | None:
         else "expect as large a part of the stream in the clear."
     )
     return (
-        f"WARNING: epsilon {substitution:g} for one state is more than {LARGE}: it hides little, and nearly nothing above 10, of the states"
+        f"WARNING: epsilon {shown(substitution)} for one state is more than {LARGE}: it hides little, and nearly nothing above 10, of the states"
         f" that are told apart best. On a public run of the chain itself {clear.share:.1%} of the states come out unchanged: {expected}"
     )
-
-
-def _factor(epsilon: float) -> str:
-    """e^epsilon, rounded up to three digits; left as a power where it is past reading."""
-    if epsilon > 20:
-        return f"e^{epsilon:g}"
-    last = 10.0 ** (math.floor(epsilon / math.log(10)) - 2)
-    return f"{math.ceil(math.exp(epsilon) / last) * last:,.6g}"
 
 
 def _promises(
@@ -240,26 +262,26 @@ def _promises(
 ) -> list[str]:
     epsilon, rho, unit = decimal_up(release.epsilon), release.rho, release.distances.unit
     whose = "of one identifier " if identifiers else ""
-    near, far = decimal_down(g_min), decimal_up(g_max)
+    near, far, rate = decimal_down(g_min), decimal_up(g_max), decimal_up(release.epsilon / rho)
     lines = [
         f"Trajectories {whose}of the same length are adjacent when the average shortest-path distances (G(i,j) + G(j,i))/2 between their"
         f" states, summed over all times but the first, are at most rho = {_show(rho)} {unit} (Definition 4). Whatever is seen of the"
-        f" output, its probability under one differs from that under an adjacent one by a factor of at most e^{epsilon:g}: pure"
-        f" {epsilon:g}-differential privacy, delta 0, for states possible or impossible after each other.",
-        f"Replacing one state at one time by any other costs epsilon {substitution:g} at most"
+        f" output, its probability under one differs from that under an adjacent one by a factor of at most e^{shown(epsilon)}: pure"
+        f" {shown(epsilon)}-differential privacy, delta 0, for states possible or impossible after each other.",
+        f"Replacing one state at one time by any other costs epsilon {shown(substitution)} at most"
         + (" (computed exactly)." if exact else " (the proved bound; all pairs are too many to compute it exactly)."),
-        f"Trajectories further apart, by d {unit} in all, are protected less: epsilon times d / rho. This holds at any length, for each"
-        " pair of trajectories; a person whose every state may change is protected by the sum over all times, which has no limit.",
+        f"Trajectories further apart, by d {unit} in all, are protected less: they cost at most {shown(rate)} d. This holds at any length,"
+        " for each pair of trajectories; a person whose every state may change costs the sum over all times, which has no limit.",
     ]
     if release.rho < g_min:
         lines.append(
-            f"WARNING: distinct states are at least {near:g} {unit} apart, more than rho: no two distinct trajectories are adjacent, and"
-            f" epsilon = {epsilon:g} promises nothing by itself. Read the single-substitution epsilon instead."
+            f"WARNING: distinct states are farther apart than rho (at least {shown(near)} {unit}): adjacent trajectories differ in no state"
+            f" after the first, and epsilon = {shown(epsilon)} promises nothing by itself. Read the single-substitution epsilon instead."
         )
     else:
         most = "any number of states" if g_min == 0 else f"at most {math.floor(rho / g_min)} state(s)"
         lines.append(
-            f"Distinct states are {near:g} to {far:g} {unit} apart: adjacent trajectories differ in {most} after the first."
+            f"Distinct states are {shown(near)} to {shown(far)} {unit} apart: adjacent trajectories differ in {most} after the first."
         )
     lines.append("Each run on the same stream is a release of its own: their epsilons add.")
     return lines
@@ -291,12 +313,14 @@ def _chain(release: TrajectoryRelease, budget: ChainBudget | None) -> dict[str, 
             " If it was, this statement does not hold."
         )
         return {"source": "public input", **known, "words": words}
-    head = f"The chain is itself a private release, ({budget.epsilon:g}, {budget.delta:g})-private for {budget.in_words}. "
+    head = (
+        f"The chain is itself a private release, ({shown(budget.epsilon)}, {shown(budget.delta)})-private for {budget.in_words}. "
+    )
     given = {"epsilon": budget.epsilon, "delta": budget.delta, "adjacency": budget.adjacency, "adjacency_in_words": budget.in_words}
     cost = chain_cost(release, budget)
     if isinstance(cost, str):
         words = (
-            f"{head}For whoever's trajectory is in the chain's data too no sum is claimed: {cost}. For everybody else the chain is a"
+            f"{head}For a person whose trajectory is in the chain's data too no sum is claimed: {cost}. For everybody else the chain is a"
             " public input."
         )
         return {
@@ -312,8 +336,8 @@ def _chain(release: TrajectoryRelease, budget: ChainBudget | None) -> dict[str, 
     words = (
         f"{head}If the protected trajectory is in the chain's data too (each of its transitions one record there, or all of them records of"
         f" one person where persons are protected), an adjacent one makes at most {many} there, which by group privacy cost"
-        f" ({cost.epsilon:g}, {cost.delta:g}); chain and stream together are ({cost.total_epsilon:g}, {cost.delta:g})-private for"
-        " trajectories that are adjacent on this chain's lengths. For everybody else the chain is a public input."
+        f" ({shown(cost.epsilon)}, {shown(cost.delta)}); chain and stream together are ({shown(cost.total_epsilon)}, {shown(cost.delta)})-private"
+        " for trajectories that are adjacent on this chain's lengths. For everybody else the chain is a public input."
     )
     totals = {"total_epsilon": cost.total_epsilon, "total_delta": cost.delta}
     own = {"changes_in_the_chains_data": cost.changes, "chain_epsilon": cost.epsilon, "chain_delta": cost.delta}

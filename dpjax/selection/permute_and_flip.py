@@ -127,6 +127,7 @@ def grouped_nodes(m: int) -> list[Float[np.ndarray, "groups 4"]]:
 
 def sum_of_ratios(ratios: list[tuple[Array, Array]]) -> Array:
     """The sum of a/b by one division: a/b + c/d = (a d + c b) / (b d), in pairs; all numbers positive."""
+    # ends: each turn halves the list
     while len(ratios) > 1:
         pairs = zip(ratios[::2], ratios[1::2], strict=True)
         ratios = [(a * d + c * b, b * d) for (a, b), (c, d) in pairs]

@@ -97,6 +97,7 @@ def redraw_rejected(values: Float[Array, "rows width"], propose: Propose) -> Flo
         flat, groups = _redraw_all(state[0].reshape(-1), _find(state[0]), values.shape[1], propose)
         return flat.reshape(values.shape), _n_unfinished(groups)
 
+    # ends: each attempt is accepted with probability above 0.9, whatever came before
     return lax.while_loop(lambda state: state[1] > 0, body, (values, jnp.int32(1)))[0]
 
 
@@ -140,6 +141,7 @@ def _rounds(
         lane = _lane(groups, width)
         return flat, groups._replace(proposal=propose(groups.row, lane, groups.attempt))
 
+    # ends: each turn is one more attempt of every group that misses a lane, accepted with probability above 0.9
     return lax.while_loop(unfinished, body, (flat, groups))
 
 

@@ -17,16 +17,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
 import numpy as np
 
-from dpjax._errors import real_array, require
+from dpjax._errors import invalid, real_array, require
 
 SAFETY = 1e-12
-# absolute error of a loss where log Beta or log Gamma functions do not cancel exactly: delta is taken at an epsilon lowered by it
-THRESHOLD_ERROR = 1e-13
+# calibration aims so much below its target (relative): the same function asked for more or fewer elements at once differs in the last digits
+SLACK = 5e-13
+_TRIES = 40
 Real = float | int | np.ndarray | np.generic | jax.Array | list | tuple
 Number = float | int | np.floating | np.integer
 # float64 arrays; NumPy turns what is computed from a zero-dimensional one into a scalar
@@ -36,6 +37,7 @@ else:
     Numbers = np.ndarray | np.generic
 Claim = np.float64 | np.ndarray  # a NumPy float64, or an array of them where an argument was an array
 _HALVINGS = 60
+_M = TypeVar("_M")
 
 
 def plain(x: Any) -> Any:
@@ -99,6 +101,19 @@ def largest(holds: Callable[[Numbers], Numbers], start: Numbers, growth: float =
         good = holds(mid)
         lo, hi = np.where(good, mid, lo), np.where(good, hi, mid)
     return lo
+
+
+def verified(make: Callable[[float], _M], holds: Callable[[_M], bool], epsilon: Number, delta: Number) -> _M:
+    """The first of make(1), and of make(c) for c a little below 1, of which `holds` is true; ValueError where none is.
+
+    `holds` asks the mechanism's own public functions, so that what a user asks of a calibrated mechanism was asked before.
+    """
+    tried = (make(1 - (2.0**power - 1) * 2.0**-52) for power in range(_TRIES))
+    found = next((mechanism for mechanism in tried if holds(mechanism)), None)
+    if found is None:
+        target = float(epsilon), float(delta)
+        invalid("(epsilon, delta)", target, "no parameter near the edge could be verified: move one by a thousandth")
+    return found
 
 
 _SIZES = ((1, 1), (16, 16), (4096, 128))  # up to so many elements, blocks of so many

@@ -20,6 +20,16 @@ For P = Beta(p + h, q) and Q = Beta(p, q + h), alpha > 1, j = (alpha - 1) h,
 
 finite iff j < q. At the corner p = q = k eta the second term is 0 and D_alpha is finite iff alpha < 1 + N eta. Rényi epsilons of
 independent releases add. The mechanism has no pure epsilon: the loss is unbounded.
+
+The differences of log Gamma functions cancel: with a million records they lose all digits. With f(t) = log Gamma(p + t) + log Gamma(q + h - t),
+convex, (alpha - 1) D_alpha = f(h + j) - f(h) - (alpha - 1) (f(h) - f(0)), and by Taylor's formula around h with its integral remainder
+
+    D_alpha = int_0^h t f''(t) dt + 1/(alpha - 1) int_0^j (j - u) f''(h + u) du
+            = R(p, h) + F(q, h) + [F(p + h, j) + R(q - j, j)] / (alpha - 1),
+    R(x, h) = int_0^h t psi'(x + t) dt,   F(x, h) = int_0^h (h - t) psi'(x + t) dt      (`rising`, `falling`),
+
+a sum of positive terms, each to full relative accuracy. As alpha falls to 1 the second pair falls to 0 and the rest is the
+Kullback-Leibler divergence. The only difference left is q - j, near the pole: it is taken low, by a few units in the last place of q.
 """
 
 from __future__ import annotations
@@ -35,7 +45,7 @@ from jaxtyping import Array, Float, Int
 from dpjax.simplex import _domain as domain
 from dpjax.simplex._rounding import (
     SAFETY,
-    THRESHOLD_ERROR,
+    SLACK,
     Claim,
     Numbers,
     Real,
@@ -48,24 +58,27 @@ from dpjax.simplex._rounding import (
     plain,
     smallest,
 )
-from dpjax.simplex._special import log_beta_shift
-from dpjax.simplex.hockey_stick import log_corner_delta, log_two_category_delta
+from dpjax.simplex._special import expm1mx, falling, rising
+from dpjax.simplex.hockey_stick import log_corner_claim, log_corner_delta, log_two_category_claim
 
 _CLOSE, _MARGIN, _CROWD = 2.0**-51, 1e-9, 8
+_DOUBLINGS = 65  # each multiplies the step, 1 at least, by 2^16: beyond float64's largest number after 64
+_HALVINGS = 2200  # float64 has no two numbers further apart than so many halvings; a handful are made
 
-_corner = in_blocks(jax.jit(log_corner_delta))
-_two = in_blocks(jax.jit(log_two_category_delta))
+_corner = in_blocks(jax.jit(log_corner_claim))
+_two = in_blocks(jax.jit(log_two_category_claim))
+_expm1mx = in_blocks(jax.jit(expm1mx))
 
 
 def log_delta_of(epsilon: Numbers, k: Numbers, eta: Numbers, n_records: Numbers, n_categories: Numbers, among: int = 0) -> Numbers:
-    """log delta(epsilon) on checked float64 arrays, broadcast; not rounded. `among`: see `_blocks`."""
+    """log delta(epsilon) on checked float64 arrays, broadcast, the threshold rounded to the safe side; see `_blocks` for `among`."""
     epsilon, k, eta, n_records, n_categories = np.broadcast_arrays(epsilon, k, eta, n_records, n_categories)
     two = n_categories == 2
     if not two.any():
         return _corner(epsilon, k, eta, n_records, among=among)
     # where n = 2 has an adjacent pair, eta + 1/N <= 1 - eta: rounding must not turn q = 1 - eta - 1/N below eta
     narrow = np.minimum(eta, (1 - 1 / n_records) / 2)
-    both = _two(epsilon - THRESHOLD_ERROR, k, np.where(two, narrow, np.minimum(eta, 0.25)), n_records, among=among)
+    both = _two(epsilon, k, np.where(two, narrow, np.minimum(eta, 0.25)), n_records, among=among)
     return both if two.all() else np.where(two, both, _corner(epsilon, k, eta, n_records, among=among))
 
 
@@ -118,7 +131,9 @@ def joint_epsilon_of(delta: float, k: Numbers, eta: Numbers, n_records: Numbers,
     above = log_excess(np.asarray(epsilon), rows)
     if not (above > 0).any():
         epsilon, above = 0.0, log_excess(np.asarray(0.0), rows)
-    while (above > 0).any():
+    for _ in range(len(rows)):  # each turn satisfies one row at least
+        if not (above > 0).any():
+            break
         worst = rows[[int(np.argmax(above))]]
         epsilon = _crossing(functools.partial(log_excess, rows=worst), epsilon, float(above.max()))
         rows = rows[(above > 0) & (rows != worst)]
@@ -133,13 +148,17 @@ def _crossing(excess: Callable[[Numbers], Numbers], lo: float, at_lo: float) -> 
     chord passes 0, so that the bracket shrinks as far as the chord was right, and by half at least.
     """
     step, hi, at_hi = max(1.0, lo), lo, at_lo
-    while at_hi > 0:
+    for _ in range(_DOUBLINGS):
         points = lo + step * 2.0 ** np.arange(2 * _CROWD)
         if not np.isfinite(points).all():
             return np.inf
         lo, at_lo, hi, at_hi = _narrowed(excess(points), points, (lo, at_lo), (points[-1], 1.0))
-        step = 2 * (points[-1] - lo)
-    while hi - lo > _CLOSE * hi:
+        if at_hi <= 0:
+            break
+        step *= 2.0 ** (2 * _CROWD)
+    for _ in range(_HALVINGS):
+        if hi - lo <= _CLOSE * hi:
+            break
         width = hi - lo
         chord, near = lo + width * at_lo / (at_lo - at_hi), width * 16.0 ** -np.arange(1, _CROWD)
         points = np.unique(np.concatenate([chord - near, chord + near, [chord, lo + 0.5 * width]]))
@@ -186,11 +205,12 @@ def _floor_of(epsilon: Numbers, eta: Numbers, n_records: Numbers, n: Numbers) ->
 def _limit(epsilon: Numbers, p: Numbers, q: Numbers) -> Numbers:
     """delta of Beta(t(p+1), tq) against Beta(tp, t(q+1)) as t -> 0: t times the logit has a two-sided exponential law."""
     total = p + q + 1
-    start = epsilon - np.log((p + 1) * q / (p * (q + 1)))
+    start = epsilon - np.log1p((q - p) / (p * (q + 1)))
     right, left = np.maximum(start, 0.0), np.minimum(start, 0.0)
-    above = (p + 1) / total * np.exp(-q * right) - p / total * np.exp(epsilon - (q + 1) * right)
-    below = -q / total * np.expm1((p + 1) * left) + np.exp(np.minimum(epsilon, 100.0)) * (q + 1) / total * np.expm1(p * left)
-    return above + below
+    above = (p + 1) / ((q + 1) * total) * (np.exp(-q * right) - q * np.expm1(left))
+    # e^L (e^(pL) - 1) - p (e^L - 1) in positive terms, L = left
+    below = np.exp(left) * _expm1mx(p * left) + p * (left * np.expm1(left) - _expm1mx(left))
+    return above + q / (p * total) * below
 
 
 def calibrate_exact(
@@ -201,7 +221,7 @@ def calibrate_exact(
     e, d, border, records, n = np.broadcast_arrays(check_epsilon(epsilon), check_delta(delta), border, records, n)
 
     def holds(k: Numbers) -> Numbers:
-        return delta_up(log_delta_of(e, k, border, records, n)) <= d
+        return delta_up(log_delta_of(e, k, border, records, n)) <= d * (1 - SLACK)
 
     start = 1e-6 / (2 * border + 1 / records)
     reachable = holds(start)
@@ -224,15 +244,19 @@ def corner_delta(epsilon: jax.Array, k: jax.Array, eta: jax.Array, n_records: ja
     return jnp.exp(log_corner_delta(epsilon, k, eta, n_records))
 
 
+_ULPS = 8 * 2.0**-53  # of q and j in q - j, and of shares in 1 - eta - 1/N
+
+
 @jax.jit
 def renyi_beta_pair(
     alpha: Float[Array, "*shape"], p: Float[Array, "*shape"], q: Float[Array, "*shape"], h: Float[Array, "*shape"]
 ) -> Float[Array, "*shape"]:
     """D_alpha(Beta(p + h, q) || Beta(p, q + h)), +inf where it diverges; pure, differentiable where finite; for float64."""
     j = (alpha - 1) * h
-    finite = j < q
+    left = (q - j) - _ULPS * q  # the divergence falls with it
+    finite = (j < q) & (left > 0)
     inside = jnp.where(finite, j, 0.5 * q)
-    value = log_beta_shift(q - inside, p + h, inside) / (alpha - 1) + log_beta_shift(p, q, h)
+    value = rising(p, h) + falling(q, h) + (falling(p + h, inside) + rising(jnp.where(finite, left, 0.5 * q), inside)) / (alpha - 1)
     return jnp.where(finite, value, jnp.inf)
 
 
@@ -250,5 +274,6 @@ def renyi_divergence(alpha: Real, *, k: Real, eta: Real, n_records: Real, n_cate
         domain.require(False, "alpha", alpha, "the order must be above 1")
     order, concentration, border, records, n = np.broadcast_arrays(order, domain.check_k(k), border, records, n)
     h, p = concentration / records, concentration * border
-    other = np.where(n == 2, np.maximum(concentration * (1 - border - 1 / records), p), p)
+    rest = (1 - border - 1 / records) - _ULPS  # rounded down: the divergence falls with either shape
+    other = np.where(n == 2, np.maximum(concentration * rest, p), p)
     return plain(np.maximum(_pair(order, p, other, h), _pair(order, other, p, h)) * (1 + SAFETY))

@@ -42,12 +42,13 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from dpjax.simplex._special import expm1mx, log1pmx, loss_at_mode, stirling_remainder
+from dpjax.simplex._special import expm1mx, falling, log1pmx, log_minus_digamma, loss_at_mode, loss_size, rising, stirling_remainder
 
 NODES = 256
 _FALL = 42.0  # nats below the mode at which the integral is cut; e^-42 = 6e-19 of it is lost
 _REACH = 80.0  # log y searched to the right, beyond the scale of the tail
 _EDGE = 6.0  # s searched at a doubly exponential end: e^6 = 403 nats
+_ULPS = 64 * 2.0**-53  # of the threshold, over the rounding of its terms and of what they are computed from
 
 Scalar = Float[Array, ""]
 Shape = Callable[..., Scalar]
@@ -184,9 +185,8 @@ def _gamma_slope(y: Scalar, a: Scalar, sign: Scalar) -> Scalar:
 def _log_gamma_pair(epsilon: Scalar, a: Scalar, s: Scalar, more: Scalar) -> Scalar:
     """P = Gamma(a + s), Q = Gamma(a) for more = 1; the two exchanged for more = -1, with y the negative logarithm."""
     top = jnp.where(more > 0, a + s, a)
-    # log Gamma(a + s) - log Gamma(a) - s log(a + s or a): the loss at P's mode is minus or plus this
-    gain = (a - 0.5) * jnp.log1p(s / a) - s + stirling_remainder(a + s) - stirling_remainder(a)
-    loss = -jnp.where(more > 0, gain, -gain - s * jnp.log1p(s / a))
+    # s log(a + s or a) - log Gamma(a + s) + log Gamma(a), at P's mode, for the one direction, and minus that for the other
+    loss = jnp.where(more > 0, s * log_minus_digamma(a + s) + rising(a, s), falling(a, s) - s * log_minus_digamma(a))
     log_norm = 0.5 * (jnp.log(top) - math.log(2 * math.pi)) - stirling_remainder(top)
     return log_norm + _log_integral(_gamma_shape, _gamma_slope, (top, more), (epsilon - loss) / s, s, top)
 
@@ -216,6 +216,40 @@ def log_two_category_delta(
     h = k / n_records
     p, q = k * eta, k * ((1 - eta) - 1 / n_records)
     return jnp.maximum(log_beta_hockey_stick(epsilon, p, q, h), log_beta_hockey_stick(epsilon, q, p, h))
+
+
+def log_corner_claim(
+    epsilon: Float[Array, "*shape"], k: Float[Array, "*shape"], eta: Float[Array, "*shape"], n_records: Float[Array, "*shape"]
+) -> Float[Array, "*shape"]:
+    """`log_corner_delta` at an epsilon lowered by the rounding of the threshold: what a claim is made of."""
+    h, m = k / n_records, eta * n_records
+    return log_corner_delta(_lowered(epsilon, h * jnp.log1p(1 / m)), k, eta, n_records)
+
+
+def log_two_category_claim(
+    epsilon: Float[Array, "*shape"], k: Float[Array, "*shape"], eta: Float[Array, "*shape"], n_records: Float[Array, "*shape"]
+) -> Float[Array, "*shape"]:
+    """`log_two_category_delta` at an epsilon lowered by the rounding of the threshold: what a claim is made of."""
+    p, q, h = k * eta, k * ((1 - eta) - 1 / n_records), k / n_records
+    size = jnp.maximum(loss_size(p, q, h), loss_size(q, p, h))
+    return log_two_category_delta(_lowered(epsilon, size), k, eta, n_records)
+
+
+def log_gamma_claim(
+    epsilon: Float[Array, "*shape"], a: Float[Array, "*shape"], s: Float[Array, "*shape"]
+) -> Float[Array, "*shape"]:
+    """`log_gamma_hockey_stick` at an epsilon lowered by the rounding of the threshold: what a claim is made of."""
+    size = jnp.maximum(s * log_minus_digamma(a + s) + rising(a, s), falling(a, s) + s * log_minus_digamma(a))
+    return log_gamma_hockey_stick(_lowered(epsilon, size), a, s)
+
+
+def _lowered(epsilon: Float[Array, "*shape"], size: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """epsilon less the rounding of epsilon - (loss at the mode), whose terms have absolute sum `size`.
+
+    The difference cancels where epsilon is near the loss of most outputs, and delta then changes by the error times the hazard of the loss,
+    which grows with the concentration; a lower epsilon has a larger delta, whatever the hazard.
+    """
+    return epsilon - _ULPS * (epsilon + size)
 
 
 _STEPS = 110  # doublings up to the root, then halvings

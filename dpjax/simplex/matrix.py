@@ -25,7 +25,7 @@ from dpjax._errors import invalid, require
 from dpjax.simplex import exact, theorem1
 from dpjax.simplex import theorem1 as omega
 from dpjax.simplex._domain import Shares, as_float, check_k, check_one, check_shares, is_traced
-from dpjax.simplex._rounding import Claim, Number, Numbers, Real, check_delta, check_epsilon, delta_up, float64, plain
+from dpjax.simplex._rounding import Claim, Number, Numbers, Real, check_delta, check_epsilon, delta_up, float64, plain, verified
 from dpjax.simplex.dirichlet import dirichlet
 from dpjax.simplex.mechanism import Accounting
 from dpjax.simplex.rows import PublicRows, some
@@ -230,7 +230,13 @@ class MatrixMechanism:
             which = f"rows {some(lost)} ({int(lost.sum())} of {lost.size})"
             mend = f'{which} cannot meet it; `row_report` says why; unreachable="withhold" replaces them'
             invalid("(epsilon, delta)", (float(epsilon), float(delta)), mend)
-        return cls(rows=rows, k=np.where(lost, 1.0, k), gamma=best, withheld=lost)
+        least = rows.k_min if accounting == "theorem1" else 0.0
+        return verified(
+            lambda c: cls(rows=rows, k=np.where(lost, 1.0, np.maximum(c * k, least)), gamma=best, withheld=lost),
+            lambda m: bool(m.exact_delta(epsilon) <= delta if accounting == "exact" else m.epsilon <= epsilon and m.delta <= delta),
+            epsilon,
+            delta,
+        )
 
     @property
     def _still(self) -> np.ndarray:

@@ -20,7 +20,7 @@ from dpjax.simplex import exact, theorem1
 from dpjax.simplex import exact as renyi
 from dpjax.simplex import theorem1 as omega
 from dpjax.simplex._domain import Shares, as_float, check_shares, is_traced
-from dpjax.simplex._rounding import Claim, Number, Real, check_delta, check_epsilon
+from dpjax.simplex._rounding import Claim, Number, Real, check_delta, check_epsilon, verified
 from dpjax.simplex.dirichlet import dirichlet
 
 Accounting = Literal["exact", "theorem1"]
@@ -79,14 +79,26 @@ class DirichletMechanism:
             k = exact.calibrate_exact(epsilon=epsilon, delta=delta, eta=eta, n_records=n_records, n_categories=n_categories)
             if not k > 0:
                 _unreachable(epsilon, delta, eta, n_records, n_categories)
-            return cls(k=float(k), eta=eta, n_records=n_records, n_categories=n_categories, gamma=gamma)
+            return verified(
+                lambda c: cls(k=c * float(k), eta=eta, n_records=n_records, n_categories=n_categories, gamma=gamma),
+                lambda m: bool(m.exact_delta(epsilon) <= delta),
+                epsilon,
+                delta,
+            )
         require(accounting == "theorem1", "accounting", accounting, "", must='be "exact" or "theorem1"')
         k, best = theorem1.calibrate_theorem1(
             epsilon=epsilon, delta=delta, eta=eta, n_records=n_records, n_categories=n_categories, gamma=gamma
         )
         if not k > 0:
             theorem1.unreachable(epsilon, delta, eta, n_records, int(n_categories), gamma)
-        return cls(k=float(k), eta=eta, n_records=n_records, n_categories=n_categories, gamma=float(best))
+        return verified(
+            lambda c: cls(
+                k=max(c * float(k), 1.5 / float(eta)), eta=eta, n_records=n_records, n_categories=n_categories, gamma=float(best)
+            ),
+            lambda m: bool(m.epsilon <= epsilon and m.delta <= delta),
+            epsilon,
+            delta,
+        )
 
     @property
     def epsilon(self) -> Claim:

@@ -38,7 +38,7 @@ from jaxtyping import Array, Complex, Float
 
 from dpjax._errors import invalid, require
 from dpjax.simplex import _domain as domain
-from dpjax.simplex._rounding import SAFETY, Claim, Number, Numbers, Real, check_delta, check_epsilon, in_blocks, plain
+from dpjax.simplex._rounding import SAFETY, SLACK, Claim, Number, Numbers, Real, check_delta, check_epsilon, in_blocks, plain
 from dpjax.simplex._special import _polynomial, log1pmx, log_beta_shift, stirling_remainder
 
 _FALL = 45.0
@@ -301,7 +301,8 @@ def _meets(k: Numbers, arrays: tuple[Numbers, ...], form: Form, side: Literal["e
     """Whether epsilon and delta (exact, or a side of its sandwich) meet the target at k."""
     epsilon, delta, eta, n_records, n, _ = (np.broadcast_to(x, k.shape) for x in arrays)
     gamma = _gamma_for(k, arrays, form)
-    within = _epsilon_of(k, eta, n_records, n, gamma, form) <= epsilon
+    delta = delta * (1 - SLACK)
+    within = _epsilon_of(k, eta, n_records, n, gamma, form) <= epsilon * (1 - SLACK)
     lower, upper = sandwich(k, eta, n, gamma)
     if side != "exact":
         return within & ((lower if side == "lower" else upper) <= delta)

@@ -69,10 +69,12 @@ class Line:
         """Send what is left and wait for everything."""
         if self._next and self._executable is not None:
             self._send(self._executable)
+        # ends: each turn takes one of what is under way
         while self._under_way:
             self._receive()
 
     def _send(self, executable: Executable) -> None:
+        # ends: each turn takes one of what is under way
         while len(self._under_way) >= self._ahead:
             self._receive()
         lanes, self._next = self._next, []

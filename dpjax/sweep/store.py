@@ -73,6 +73,7 @@ def _locked(path: pathlib.Path, mode: int) -> Iterator[None]:
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         patience = time.monotonic() + _PATIENCE_S
+        # ends: with the error below, when its patience is over
         while not _taken(handle, mode, path):
             if time.monotonic() > patience:
                 raise InputError(
@@ -209,9 +210,9 @@ class Store:
 def _load(path: pathlib.Path, digest: str, cell: Cell) -> Record:
     members = _members(path)
     if members.pop("contents").tolist() != sorted(members):
-        raise ValueError("parts of it are missing")
+        raise InputError("parts of it", "are missing")
     if str(members["law"]) != digest or str(members["cell"]) != cell.text:
-        raise ValueError("it belongs to another sweep or cell")
+        raise InputError("it", "belongs to another sweep or cell")
     count = int(members["count"])
     fields: dict[str, dict[str, np.ndarray]] = {}
     for key, value in members.items():
@@ -236,7 +237,7 @@ def _members(path: pathlib.Path) -> dict[str, np.ndarray]:
                 raise
             raise ValueError(str(error)) from error
         if bad is not None:
-            raise ValueError(f"the checksum of {bad} is wrong")
+            raise InputError(f"the checksum of {bad}", "is wrong")
         file.seek(0)
         with np.load(file, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}

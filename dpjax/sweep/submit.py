@@ -101,8 +101,10 @@ def locally(directory: pathlib.Path, jobs: Mapping[int, Callable[[], None]], tot
     waiting, running = list(jobs), list[Any]()
     with deferred() as stop:
         try:
+            # ends: with the jobs: each is started once and has the time limit of its executor
             while (waiting or running) and not stop.requested:
                 running = [job for job in running if not job.done()]
+                # ends: each turn takes one of those that wait
                 while waiting and len(running) < at_once:
                     index = waiting.pop(0)
                     with _deaf_to_ctrl_c():
@@ -120,6 +122,7 @@ def _end(running: list[Any]) -> None:
     for job in running:
         if not job.done():
             os.kill(int(job.job_id), signal.SIGTERM)
+    # ends: with the jobs, which stop on SIGTERM after the block that they are at
     while not all(job.done() for job in running):
         time.sleep(_POLL_S)
 

@@ -5,8 +5,9 @@ hold. So the search starts from a scale that the theorem proves, grows it while 
 returns the last scale that was verified, or the proved one where none was. (If the loss is increasing in c, which holds on every
 chain tried and is not proved, it is the largest.)
 
-Computed losses carry round-off of about 1e-13; a scale is accepted only where the loss times (1 + 1e-12) meets the target, and the proved
-scale of a target is taken that much smaller.
+Computed losses carry round-off, about 1e-13 nats whatever their size (`losses.loss_error`): it is added to the loss of every pair, and a
+scale is accepted only where the result times (1 + 1e-12) meets the target; the proved scale of a target is taken that much smaller. Where
+two states are nearer than the round-off, nothing above the proved scale can be verified, and the proved one comes back.
 
 What adjacent trajectories can lose at most, from the exact losses of their steps (Definition 4).
 
@@ -32,24 +33,28 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from dpjax._errors import require, require_number
-from dpjax.trajectory.losses import Progress, Store, kappa, pairwise_losses
+from dpjax.trajectory.losses import Progress, Store, kappa, loss_error, pairwise_losses
 from dpjax.trajectory.mechanisms import TrajectoryMechanism, require_mechanism1
 
 MARGIN = 1 + 1e-12  # over the round-off of a computed loss
 FINE = 1e-12  # relative width at which the search stops
 _GROWTH = 1.25
 _LARGEST = 1e4  # times the proved scale: where the loss never reaches the target (a chain without choices), stop here
+_GROWTHS = 42  # 1.25^42 > 1e4
+_HALVINGS = 1100  # more than any two float64 numbers within a factor 1.25 of each other allow
 
 
 def largest_verified_scale(loss: Callable[[float], float], target: float | int, proved: float, tolerance: float = FINE) -> float:
     """The largest scale found with loss(scale) * MARGIN <= target, at least `proved`; within `tolerance` of where it stops, relative."""
     require_number(tolerance, "tolerance", "give a relative tolerance between 0 and 1", lambda x: 0 < x < 1)
     verified, failed = proved, proved
-    while failed <= _LARGEST * proved and loss(failed) * MARGIN <= target:
+    for _ in range(_GROWTHS):
+        if not loss(failed) * MARGIN <= target:
+            break
         verified, failed = failed, failed * _GROWTH
-    while failed - verified > tolerance * verified:
+    for _ in range(_HALVINGS):
         middle = (verified + failed) / 2
-        if middle in (verified, failed):
+        if failed - verified <= tolerance * verified or middle in (verified, failed):
             break
         if loss(middle) * MARGIN <= target:
             verified = middle
@@ -71,7 +76,8 @@ def match_substitution(
     require_number(target, "target", "give a positive, finite epsilon in nats", lambda x: x > 0)
 
     def loss(epsilon: float) -> float:
-        return kappa(dataclasses.replace(m, epsilon=epsilon), apart, store, progress, enough=target)
+        tried = dataclasses.replace(m, epsilon=epsilon)
+        return kappa(tried, apart, store, progress, enough=target, error=loss_error(tried))
 
     largest = float(dataclasses.replace(m, epsilon=1.0).loss_bounds().max())
     require(
@@ -106,7 +112,8 @@ def exact_scale(m: TrajectoryMechanism, tolerance: float = FINE, store: Store = 
     target = m.epsilon / m.rho
 
     def loss(scale: float) -> float:
-        return kappa(dataclasses.replace(m, epsilon=scale * m.adjacency.sensitivity()), G_sym, store, progress, enough=target)
+        tried = dataclasses.replace(m, epsilon=scale * m.adjacency.sensitivity())
+        return kappa(tried, G_sym, store, progress, enough=target, error=loss_error(tried))
 
     return largest_verified_scale(loss, target, m.scale, tolerance)
 
@@ -134,7 +141,7 @@ def adjacency_epsilon(m: TrajectoryMechanism) -> float:
         m.rho,
         f"the smallest distance is {least:.3g}; take rho times kappa, the bound that it is near",
     )
-    single = _front(distance[within], losses[within])
+    single = _front(distance[within], losses[within] + loss_error(m))  # from above
     best: Front = (np.zeros(1), np.zeros(1))
     for _ in range(int(m.rho / least * MARGIN)):
         spent, lost = ((one[:, None] + more[None, :]).reshape(-1) for one, more in zip(best, single, strict=True))

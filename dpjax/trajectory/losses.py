@@ -105,6 +105,7 @@ class LossTiles:
         laws = self._logs.pop(band, None)
         if laws is None:
             if 8 * self.mechanism.graph.n_states * len(self.mechanism.graph.edges.states) > HELD_BYTES:
+                # ends: each turn drops one of the bands that are held
                 while len(self._logs) > 1:
                     self._logs.pop(next(iter(self._logs)))
             laws = np.stack([log_law(self.mechanism, int(s)) for s in self.bands[band]])
@@ -206,12 +207,14 @@ def kappa(
     store: Store = None,
     progress: Progress | None = None,
     enough: float = np.inf,
+    error: float = 0.0,
 ) -> float:
     """max over s != v of ell(s, v) / distance(s, v): the exact rate of loss against a distance on states, such as G_sym.
 
     inf where a pair at distance zero can be told apart; a pair at distance zero that cannot be told apart counts as 0. Right to a
-    relative 1e-12 (tiles that cannot hold more are left out). enough: a rate above which the search stops with what it has found.
-    Store and progress as for `pairwise_losses`.
+    relative 1e-12 (tiles that cannot hold more are left out) and to the round-off of a loss over the distance of its pair. enough: a rate
+    above which the search stops with what it has found. error: added to every loss, such as `loss_error`, for a rate from above. Store and
+    progress as for `pairwise_losses`.
     """
     require_online(m)
     _check_distance(distance, m.graph.n_states)
@@ -223,8 +226,8 @@ def kappa(
         if bounds[k] <= best * _SKIPPED or best > enough:
             break
         tile = tiles.tile(*tiles.pairs[k])
-        there = _rates(tile.there, distance[np.ix_(tile.rows, tile.columns)])
-        back = _rates(tile.back, distance[np.ix_(tile.columns, tile.rows)])
+        there = _rates(tile.there, distance[np.ix_(tile.rows, tile.columns)], error)
+        back = _rates(tile.back, distance[np.ix_(tile.columns, tile.rows)], error)
         best = max(best, float(there.max()), float(back.max()))
         if progress is not None:
             progress(done + 1, len(order))
@@ -272,9 +275,19 @@ def _largest(limit: Float[np.ndarray, "n n"], tiles: LossTiles, a: int, b: int) 
     return float(limit[np.ix_(tiles.bands[a], tiles.bands[b])].max())
 
 
+def loss_error(m: OnlineMechanism) -> float:
+    """A bound on the rounding of one computed loss of `m`, nats, absolute: it does not shrink with the loss.
+
+    A logarithm of the law carries that of the weighted costs and of their gaps, a few units in the last place of the largest cost, and a few
+    for each candidate of the quadrature; a loss is the difference of two.
+    """
+    costs = m.scale * float(m.graph.all_distances().max()) + m.rule[1] * float(m.graph.edges.lengths.max())
+    return 2.0**-52 * 8 * (costs + m.graph.neighbours.max_width + 1)
+
+
 def _rates(
-    losses: Float[np.ndarray, "rows columns"], distance: Float[np.ndarray, "rows columns"]
+    losses: Float[np.ndarray, "rows columns"], distance: Float[np.ndarray, "rows columns"], error: float = 0.0
 ) -> Float[np.ndarray, "rows columns"]:
-    """losses / distance; 0 where nothing is lost, inf where something is lost at no distance."""
+    """(losses + error) / distance; at no distance 0 where nothing is lost and inf where something is."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(losses > 0, losses / distance, 0.0)
+        return np.where((losses > 0) | ((error > 0) & (distance > 0)), (losses + error) / distance, 0.0)

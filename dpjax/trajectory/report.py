@@ -1,7 +1,7 @@
 """What a given (epsilon, rho) protects on a given chain, in plain words.
 
-An adjacency radius means nothing by itself: on a chain whose states are all further apart than rho no two distinct trajectories
-are adjacent, and an epsilon for adjacent trajectories then promises nothing at all. What always holds is the metric guarantee,
+An adjacency radius means nothing by itself: on a chain whose states are all further apart than rho adjacent trajectories differ in no
+state after the first, and an epsilon for adjacent trajectories then promises nothing at all. What always holds is the metric guarantee,
 (epsilon / rho) G_avg(i, j) for replacing i by j at one time, and what can be compared between mechanisms is the
 single-substitution epsilon: the exact one where all pairs of states are affordable, its proved bound, said to be one,
 elsewhere. For the offline mechanism the bound is all there is: what one substitution costs depends on the rest of the trajectory.
@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dpjax._decimals import decimal_up, shown
 from dpjax._errors import require_kind
 from dpjax.trajectory.calibration import MARGIN
 from dpjax.trajectory.losses import affordable, substitution_epsilon
@@ -34,7 +35,7 @@ class ProtectionReport(NamedTuple):
     g_min: float  # smallest G_sym of distinct states
     g_max: float
     most_differences: float  # the most states in which adjacent trajectories may differ: floor(rho / g_min), inf where g_min is 0
-    vacuous: bool  # no two distinct trajectories are adjacent
+    vacuous: bool  # no two trajectories that differ after the first state are adjacent
     substitution_epsilon: float  # replacing any one state by any other: exact, or its proved bound
     substitution_bound: float  # the proved bound
     exact: bool  # whether substitution_epsilon is exact
@@ -42,14 +43,16 @@ class ProtectionReport(NamedTuple):
 
     def __str__(self) -> str:
         lines = [
-            f"epsilon {self.epsilon:g} for {self.adjacency}, on {self.n_states} states:",
+            f"epsilon {shown(self.epsilon)} for {self.adjacency}, on {self.n_states} states:",
             f"  {self.pairs_within_rho} of {self.n_pairs} pairs of states are adjacent when one replaces the other once;",
             f"  distinct states are {self.g_min:.4g} to {self.g_max:.4g} apart, so adjacent trajectories differ in at most"
             f" {self.most_differences:g} states;",
-            f"  replacing any one state by any other costs epsilon {self.substitution_epsilon:.4g} ({self.basis}).",
+            f"  replacing any one state by any other costs epsilon {shown(decimal_up(self.substitution_epsilon))} ({self.basis}).",
         ]
         if self.vacuous:
-            lines.append("  WARNING: no two distinct trajectories are adjacent, so this epsilon promises nothing.")
+            lines.append(
+                "  WARNING: no two trajectories that differ after the first state are adjacent, so this epsilon promises nothing."
+            )
         return "\n".join(lines)
 
 

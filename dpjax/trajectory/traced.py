@@ -235,6 +235,7 @@ def _richardson(operator: Operator, right: Joint) -> Joint:
     def going(state: tuple[Joint, Joint, Array]) -> Array:
         return (jnp.abs(state[1]).sum() > _AIM * unit) & (state[2] < MOVES)
 
+    # ends: after MOVES turns at the latest
     x, residual, _ = lax.while_loop(going, move, (jnp.zeros_like(right), right, jnp.int32(0)))
     return jnp.where(jnp.abs(residual).sum() <= SETTLED * unit, x, jnp.nan)
 

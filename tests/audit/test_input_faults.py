@@ -6,6 +6,7 @@ import pytest
 
 from dpjax.audit import (
     audit,
+    delta_limit,
     epsilon_limit,
     lower_bound,
     lower_limit,
@@ -85,6 +86,7 @@ def test_counts_that_cannot_be():
     refused("hits", lambda x: upper_limit(0, x, 0.01), 0, -1)
     refused("risk", lambda x: lower_limit(3, 20, x), 0.0, 1.0, *NO_NUMBERS)
     refused("delta", lambda x: epsilon_limit(3, 20, 1, 20, x, 0.01), -0.1, 1.0, *NO_NUMBERS)
+    refused("epsilon", lambda x: delta_limit(3, 20, 1, 20, x, 0.01), -0.1, 701.0, *NO_NUMBERS)
 
 
 def test_a_mechanism_of_another_kind():

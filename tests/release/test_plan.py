@@ -79,7 +79,9 @@ def test_a_private_support_takes_its_share_and_no_more():
     statement = plan.statement()
     assert statement["epsilon"] == 1.1
     assert statement["selection_threshold"] == plan.selection.threshold
-    assert "opendp" in statement["versions"]
+    assert "opendp" not in statement["versions"]
+    assert statement["selection_delta_spent"] == plan.selection.delta_spent <= plan.selection.delta
+    assert statement["selection_scale_exactly"] == str(plan.selection.scale)
 
 
 def test_the_papers_form_only_by_choice_with_what_it_assumes():

@@ -1,9 +1,11 @@
 """The exact release's guarantee by brute force: every pair of trajectories, every output, at the whole-number distances."""
 
 import itertools
+import re
 from fractions import Fraction
 
 import jax
+import mpmath
 import numpy as np
 import pytest
 import scipy.stats
@@ -150,3 +152,83 @@ def test_numbers_are_taken_as_written(chain3):
 def test_a_start_outside_the_chain_is_refused(chain3, start):
     with pytest.raises(ValueError, match="start is"):
         TrajectoryRelease(chain=chain3, epsilon=1, rho=1).begin(start)
+
+
+NUMBER = r"([0-9.]+(?:e[-+]?[0-9]+)?)"
+HEADLINE = re.compile(
+    rf"One state replaced by another: epsilon {NUMBER}(?: \(the proved bound\))?, a factor of at most (?:{NUMBER}|e\^{NUMBER}) in the"
+    r" probability of what is seen\. This is what protects a single state of the stream; m states replaced cost at most m times this epsilon\."
+)
+PROMISES = (
+    re.compile(
+        rf"Trajectories of the same length are adjacent when .+, summed over all times but the first, are at most rho = (\S+) nats"
+        rf" \(Definition 4\)\. Whatever is seen of the output, its probability under one differs from that under an adjacent one by a factor of at"
+        rf" most e\^{NUMBER}: pure {NUMBER}-differential privacy, delta 0, for states possible or impossible after each other\."
+    ),
+    re.compile(rf"Replacing one state at one time by any other costs epsilon {NUMBER} at most \(.+\)\."),
+    re.compile(
+        rf"Trajectories further apart, by d nats in all, are protected less: they cost at most {NUMBER} d\. This holds at any length, for"
+        r" each pair of trajectories; a person whose every state may change costs the sum over all times, which has no limit\."
+    ),
+    re.compile(
+        rf"(?:Distinct states are {NUMBER} to {NUMBER} nats apart: adjacent trajectories differ in (?:any number of states|at most ([0-9]+)"
+        rf" state\(s\)) after the first\.|WARNING: distinct states are farther apart than rho \(at least {NUMBER} nats\): adjacent trajectories"
+        rf" differ in no state after the first, and epsilon = {NUMBER} promises nothing by itself\. Read the single-substitution epsilon instead\.)"
+    ),
+    re.compile(r"Each run on the same stream is a release of its own: their epsilons add\."),
+)
+STREAMS = [
+    (MarkovChain.from_matrix(P4), "1", "1"),
+    (MarkovChain.from_matrix(P4), "2", "1/3"),
+    (random_chain(0, 3), "0.3", "1.7"),
+    (random_chain(1, 3), "1.2345678", "6"),
+    (random_chain(2, 3), "30", "4"),
+]
+
+
+@pytest.mark.parametrize(("chain", "epsilon", "rho"), STREAMS)
+def test_every_sentence_of_the_statement_holds_by_exact_laws(chain, epsilon, rho):
+    """Its words taken apart: one state, m states, adjacent trajectories, any distance; over all pairs of trajectories of three steps."""
+    release = TrajectoryRelease(chain=chain, epsilon=epsilon, rho=rho)
+    fields = trajectory_statement(release).fields
+    words, found = losses(step_law(release))
+    D = table(release)
+    apart = sum((D + D.T)[words[:, [t]], words[:, t]] for t in range(STEPS_OF_TIME)) / (2 * STEPS)
+    differ = (words[:, None] != words[None]).sum(axis=-1)
+    adjacent = apart <= float(Fraction(rho))
+
+    one, factor, power = HEADLINE.fullmatch(fields["headline"]).groups()
+    assert found[differ == 1].max() <= float(one)
+    assert float(one) == fields["single_substitution_epsilon"]
+    assert power == one if factor is None else mpmath.mpf(factor) >= mpmath.exp(float(one))
+    for m in (2, 3):
+        assert found[differ == m].max() <= m * float(one)
+    assert found[differ == 1].max() > 0.9 * float(one)
+
+    said = [pattern.fullmatch(line) for pattern, line in zip(PROMISES, fields["promises"], strict=True)]
+    assert all(said)
+    assert Fraction(said[0][1]) == Fraction(rho) or said[0][1] == rho
+    assert said[0][2] == said[0][3]
+    assert Fraction(said[0][2]) >= Fraction(epsilon)
+    assert found[adjacent].max() <= float(said[0][2]) + ROUND_OFF
+    assert said[1][1] == one
+    assert (found <= float(said[2][1]) * apart + ROUND_OFF).all()
+    assert Fraction(said[2][1]) >= Fraction(epsilon) / Fraction(rho)
+    near, far, most, least, again = said[3].groups()
+    distinct = (D + D.T)[~np.eye(len(D), dtype=bool)] / (2 * STEPS)
+    if near is None:
+        assert fields["vacuous"]
+        assert not (adjacent & (differ > 0)).any()
+        assert Fraction(again) >= Fraction(epsilon)
+        assert float(least) <= distinct.min()
+    else:
+        assert float(near) <= distinct.min() <= distinct.max() <= float(far)
+        assert most is None or differ[adjacent].max() <= int(most)
+
+    values = {claim["relation"]: claim for claim in fields["claims"]}
+    assert (values["within rho"]["epsilon"], values["within rho"]["rho"]) == (float(said[0][2]), str(Fraction(rho)))
+    assert values["one state replaced"]["epsilon"] == values["m states replaced"]["epsilon_a_state"] == float(one)
+    assert values["any distance"]["epsilon_a_unit"] == float(said[2][1])
+    for claim in values.values():
+        assert claim["delta"] == 0
+        assert claim.get("factor") is None or mpmath.mpf(claim["factor"]) >= mpmath.exp(claim["epsilon"])

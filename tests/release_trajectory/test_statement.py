@@ -6,10 +6,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dpjax._decimals import decimal_down, decimal_up
 from dpjax.chains import MarkovChain
 from dpjax.release import ChainBudget, TrajectoryRelease, trajectory_statement
 from dpjax.release.ledger import chain_budget
-from dpjax.release.rationals import decimal_down, decimal_up
 from dpjax.trajectory import TrajectoryMechanism, substitution_epsilon
 from tests.release_trajectory.random_chains import P4
 
@@ -62,7 +62,7 @@ def test_one_state_comes_first_and_a_large_epsilon_is_warned_of(chain3):
     near, far = (trajectory_statement(TrajectoryRelease(chain=chain3, epsilon=e, rho=1)) for e in (1, 20))
     assert str(near).splitlines()[1].startswith("One state replaced by another: epsilon 2.8595")
     assert near.fields["warning"] is None
-    assert "a factor of at most 17.5 in" in str(near).splitlines()[1]  # e^2.8595 = 17.453, rounded up
+    assert "a factor of at most 17.46 in" in str(near).splitlines()[1]  # e^2.85955 = 17.4537, rounded up
     assert near.fields["headline"] == str(near).splitlines()[1]
     assert far.fields["single_substitution_epsilon"] > 10
     assert str(far).splitlines()[2] == far.fields["warning"]

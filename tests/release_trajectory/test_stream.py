@@ -231,6 +231,16 @@ def test_a_released_chains_statement_adds_its_budget(call, tmp_path):
     assert code == 0
     assert "are (1.5, 1e-06)-private" in errors
     assert "all records of any person replaced by any others" in errors
+    old = {"epsilon": 4.0, "delta": 0.05, "model_delta": 0.005, "adjacency": "replace-person", "records_a_person": 1}
+    private = {"selection_epsilon": 3.6, "selection_scale": 2 / 3.6 + 1e-12, "selection_threshold": 2}
+    path.write_text(json.dumps(old | private))  # it says .05, and its private support alone spends .14185
+    code, _, errors = call(b"A\n", "--chain-statement", path)
+    assert code == 0
+    assert "are (5, 0.146852)-private" in errors
+    path.write_text(json.dumps(old | private | {"selection_threshold": None}))
+    code, _, errors = call(b"A\n", "--chain-statement", path)
+    assert code == 2
+    assert "the statement says a private support and lacks a number" in errors
     path.write_text("[1]")
     code, _, errors = call(b"A\n", "--chain-statement", path)
     assert code == 2

@@ -197,3 +197,26 @@ def test_the_joint_epsilon_is_the_largest_of_the_rows():
         k, delta = 10 ** rng.uniform(0, 1.2, rows) / eta, 10 ** rng.uniform(-9, -1)
         each = exact.epsilon_of(np.full(rows, delta), k, eta, records, n)
         assert exact.joint_epsilon_of(float(delta), k, eta, records, n) == pytest.approx(each.max(), rel=4e-15)
+
+
+@pytest.mark.parametrize(
+    ("n", "records", "eta", "k", "delta", "right"),
+    [(3, 10, 0.1, 1e7, 1e-6, 698969.969), (2, 1000, 5e-7, 1.0, 1e-12, 55253.441), (3, 10, 0.1, 1e12, 1e-6, 6.93165590e10)],
+)
+def test_a_joint_epsilon_beyond_sixteen_doublings_is_found(n, records, eta, k, delta, right):
+    """The search did not end. The values are mpmath's."""
+    rows = PublicRows(n_records=np.array([float(records)]), support=np.ones((1, n), bool), eta=np.array([eta]))
+    found = MatrixMechanism(rows=rows, k=k).exact_epsilon(delta)
+    np.testing.assert_allclose(found, right, rtol=2e-8)
+    assert MatrixMechanism(rows=rows, k=k).exact_delta(found) <= delta
+
+
+def test_a_calibrated_matrix_meets_its_target_by_every_question():
+    rng = np.random.default_rng(5)
+    for _ in range(6):
+        count, epsilon, delta = int(rng.integers(1, 40)), float(10 ** rng.uniform(-2, 1)), float(10 ** rng.uniform(-12, -2))
+        rows = PublicRows(n_records=np.full(count, 1e4), support=np.ones((count, 3), bool), eta=rng.uniform(0.01, 0.3, count))
+        m = MatrixMechanism.calibrate(rows=rows, epsilon=epsilon, delta=delta, unreachable="withhold")
+        assert m.exact_delta(epsilon) <= delta
+        assert (m.exact_delta([epsilon, epsilon]) <= delta).all()
+        assert m.exact_epsilon(delta) <= epsilon

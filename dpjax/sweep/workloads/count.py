@@ -16,10 +16,11 @@ underflows, leaves no chain without a stationary law. None of this reads the cou
 The least pseudo-count (`dpjax.counts.pseudocount`) is the one up to which no scale meets the target. It is a function of epsilon,
 delta and the adjacency alone.
 
-`count-matrix`: a whole count matrix released by one mechanism, at a target (epsilon, delta) that replaces any record by any other.
+`count-matrix`: a whole count matrix released by one mechanism, at a target (epsilon, delta).
 
 [mechanism] holds name ("pseudocount", "discrete-laplace", "discrete-gaussian"), epsilon and, but for the discrete Laplace, delta.
-adjacency: "replace" (the default) or "add-remove". support: "all" (the default) or "observed" (the transitions seen are declared
+adjacency: "replace" (the default) or "add-remove" (one record
+more or fewer). support: "all" (the default) or "observed" (the transitions seen are declared
 public). postprocess of noisy counts: "floor" (the default) or "project". The pseudo-count is given as a number, `pseudocount`, or as a
 multiple of the least that reaches the target, `pseudocount_factor`. uniform_weight w: see `count_kinds`. Every key may be an axis, `name` too; then
 a mechanism leaves the keys that it has no use for.
