@@ -211,7 +211,7 @@ def _checked_law(initial: Any, n: int) -> Float[np.ndarray, " n"] | None:
     law = np.array(initial, dtype=np.float64)
     require(law.shape == (n,), "the shape of initial", law.shape, f"a law on {n} states is needed")
     good = np.isfinite(law).all() and (law >= 0).all() and abs(law.sum() - 1) <= row_sum_tolerance(np.asarray(initial).dtype)
-    require(bool(good), "initial", law, "it must be finite, not negative and sum to 1")
+    require(bool(good), "initial", law, "", must="be finite, not negative and sum to 1")
     law /= law.sum()
     law.setflags(write=False)
     return law

@@ -93,7 +93,7 @@ def require_irreducible(P: Any, labels: tuple[Any, ...] | None = None) -> None:
     """Raise ValueError naming the classes of `P` unless it is irreducible."""
     classes = communicating_classes(P)
     if len(classes) > 1:
-        invalid("the chain", f"reducible, with classes {describe(classes, labels)}", "pass its largest_class()")
+        invalid("the chain", None, "pass its largest_class()", problem=f"is reducible, with classes {describe(classes, labels)}")
 
 
 def describe(classes: list[Int[np.ndarray, _]], labels: tuple[Any, ...] | None = None, limit: int = 6) -> str:

@@ -185,7 +185,7 @@ def _first_below(P: Float[np.ndarray, "n n"], pi: Float[np.ndarray, " n"], thres
     powers = [P]
     # ends: after _LONGEST turns, with the error below
     while distance(powers[-1]) > threshold:
-        require(len(powers) < _LONGEST, "the mixing time", f"above 2^{_LONGEST - 1}", "float64 cannot resolve it")
+        require(len(powers) < _LONGEST, "the mixing time", None, "float64 cannot resolve it", problem=f"is above 2^{_LONGEST - 1}")
         powers.append(times(powers[-1], powers[-1]))
     for k in range(len(powers) - 1, -1, -1):  # the largest t with d(t) > threshold, bit by bit
         further = times(current, powers[k])

@@ -351,7 +351,10 @@ def _of_one_closed_class(P: Float[np.ndarray, "n n"], name: str) -> Float[np.nda
         pi[states] = 1 if len(states) == 1 else np.asarray(gth(part))
     if not np.isfinite(pi).all():
         invalid(
-            name, "so nearly reducible that a mean time passes the range of float64", "its smallest entries are as good as zero"
+            name,
+            None,
+            "its smallest entries are as good as zero",
+            problem="is so nearly reducible that a mean time passes the range of float64",
         )
     return pi
 

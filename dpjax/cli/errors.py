@@ -23,7 +23,6 @@ import errno
 import functools
 import io
 import os
-import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -31,11 +30,11 @@ from typing import Any
 
 import typer
 
+from dpjax._errors import InputError
 from dpjax.cli.signals import Terminated
 
 _REFUSED = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 _KEPT = "What was stored before is kept; the same command continues from there"
-_NOT_GIVEN = re.compile(r"^(--[a-z-]+) is None;")
 DONE, FAILED, WRONG, FAULT, STOPPED = 0, 1, 2, 70, 130
 
 
@@ -108,7 +107,8 @@ def _disk(error: OSError, kept: str) -> tuple[str, int]:
 
 
 def _joined(said: str, told: str) -> str:
-    return f"{said}. {told}" if told else said
+    said = said if said.endswith((".", "?", "!")) else f"{said}."
+    return f"{said} {told}" if told else said
 
 
 def _sentence(error: Exception) -> str:
@@ -117,7 +117,9 @@ def _sentence(error: Exception) -> str:
         fault = error.errors()[0]
         key = ".".join(str(step) for step in fault["loc"])
         return f"{key} is {fault['input']!r}; {fault['msg'].removeprefix('Value error, ')}"
-    return _NOT_GIVEN.sub(r"\1 is not given;", " ".join(str(error).split()))
+    if isinstance(error, InputError) and error.argument.startswith("--") and error.problem == "is None":
+        error = InputError(error.argument, "is not given", error.remedy)
+    return " ".join(str(error).split())
 
 
 def say(text: str, code: int) -> int:
@@ -129,17 +131,13 @@ def say(text: str, code: int) -> int:
 
 @contextlib.contextmanager
 def by_option(options: Mapping[str, str]) -> Iterator[None]:
-    """Within it a sentence `argument is value; mend` of the library begins with the option that set the argument.
+    """Within it an InputError of the library names the option that set its argument.
 
-    options: the option of each argument, by the library's name; sentences about other arguments stay as they are.
+    options: the option of each argument, by the library's name; errors about other arguments stay as they are.
     """
     try:
         yield
-    except ValueError as error:
-        name, said, rest = str(error).partition(" is ")
-        if name not in options:
+    except InputError as error:
+        if error.argument not in options:
             raise
-        sentence = f"{options[name]}{said}{rest}"
-    else:
-        return
-    raise ValueError(sentence)
+        raise error.renamed(options[error.argument]) from None

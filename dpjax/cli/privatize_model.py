@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from dpjax._errors import InputError
 from dpjax.cli import errors as option_names
 from dpjax.cli.errors import DONE, FAILED, Ended, say
 from dpjax.cli.publishing import Account, LedgerOptions, check_paths, one_of, open_account
@@ -204,9 +205,8 @@ class _Room:
                 return
             left = available_memory()
             if left is not None and self.need.memory + PAIR * pairs > left:
-                raise ValueError(
-                    "too little memory is left after reading the records; nothing was charged: take fewer labels, or a larger machine"
-                )
+                problem = "is too little after reading the records; nothing was charged"
+                raise InputError("the free memory", problem, "take fewer labels, or a larger machine")
 
 
 def _publish(

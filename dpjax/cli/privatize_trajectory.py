@@ -70,11 +70,10 @@ def _check_one_class(path: pathlib.Path, values: Any, largest_class: bool) -> No
 
 
 def _has_columns(path: pathlib.Path) -> bool:
-    from dpjax.datasets.pairs import COUNTED_COLUMNS
-    from dpjax.datasets.text import rows
+    from dpjax.datasets.text import COUNT, FROM, TO, rows
 
     header = [cell.lower() for cell in next(rows(path))[1]]
-    return all(any(name in header for name in names) for names in COUNTED_COLUMNS)
+    return all(any(name in header for name in names) for names in (FROM, TO, COUNT))
 
 
 def _counted(path: pathlib.Path) -> tuple[Any, Any, Any]:
@@ -254,8 +253,20 @@ def _check_files(inputs: dict[str, pathlib.Path | None], files: _Files, given: L
     from dpjax._errors import require
 
     check_paths({"--out": files.out, "--statement": files.statement}, given.files(), inputs)
-    require(files.stream is not None or sys.stdin is not None, "standard input", "closed", "open it, or name the stream's file")
-    require(is_heard() or files.statement is not None, "standard error", "closed", "open it, or give --statement a new file")
+    require(
+        files.stream is not None or sys.stdin is not None,
+        "standard input",
+        None,
+        "open it, or name the stream's file",
+        problem="is closed",
+    )
+    require(
+        is_heard() or files.statement is not None,
+        "standard error",
+        None,
+        "open it, or give --statement a new file",
+        problem="is closed",
+    )
     if files.out is None:
         others = {name: path for name, path in inputs.items() if path is not None or name == "STREAM"}
         check_output(others if given.path is None else {**others, "--ledger": given.path})

@@ -128,7 +128,7 @@ def check_output(inputs: Mapping[str, pathlib.Path | None]) -> None:
     """ValueError unless standard output can take what is published, apart from words and from every input."""
     from dpjax._errors import invalid, require
 
-    require(sys.stdout is not None, "standard output", "closed", "open it, or give a file with --out")
+    require(sys.stdout is not None, "standard output", None, "open it, or give a file with --out", problem="is closed")
     out = os.fstat(sys.stdout.fileno())
     if stat.S_ISCHR(out.st_mode):
         return
@@ -137,8 +137,15 @@ def check_output(inputs: Mapping[str, pathlib.Path | None]) -> None:
     except (OSError, ValueError):  # no descriptor: nothing can be mixed
         words = None
     if words is not None and os.path.samestat(out, words):
-        invalid("standard error", "the same file as standard output", "words would land among private states: give --out")
+        invalid(
+            "standard error",
+            None,
+            "words would land among private states: give --out",
+            problem="is the same file as standard output",
+        )
     for name, path in inputs.items():
         found = os.fstat(sys.stdin.fileno()) if path is None else os.stat(path) if path.exists() else None
         if found is not None and stat.S_ISREG(found.st_mode) and os.path.samestat(out, found):
-            invalid("standard output", f"the same file as {name}", "it would be written over: give --out, a new name")
+            invalid(
+                "standard output", None, "it would be written over: give --out, a new name", problem=f"is the same file as {name}"
+            )

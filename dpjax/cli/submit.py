@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpjax._errors import InputError
 from dpjax.cli.errors import DONE, FAILED
 from dpjax.cli.job import Job
 from dpjax.cli.run import about, prepare
@@ -61,9 +62,9 @@ def submit(
     dataset, plan = prepare(config, overrides or (), out, sweep.Shard())
     directory = plan.directory.absolute()
     if cluster == "slurm" and "%" in str(directory):
-        raise ValueError(f"output folder is {str(directory)!r}; SLURM reads % in the names of logs: choose a folder without")
+        raise InputError("output folder", f"is {str(directory)!r}", "SLURM reads % in the names of logs: choose a folder without")
     if shards is not None and shards > max(plan.grid.size, last_total(directory) or 0):
-        raise ValueError(f"shards is {shards}; the sweep has {plan.grid.size:,} cells: give at most one shard for each")
+        raise InputError("shards", f"is {shards}", f"the sweep has {plan.grid.size:,} cells: give at most one shard for each")
     most = _cores() if cluster == "local" else _MOST_BY_DEFAULT
     total = shards or last_total(directory) or min(plan.grid.size, most)
     command = _command(config, overrides or (), directory)
@@ -85,20 +86,20 @@ def submit(
 
 def _one_target(cluster: str | None, script: pathlib.Path | None, resources: Resources | None) -> None:
     if (cluster is None) == (script is None):
-        raise ValueError("submit needs one target; name --cluster slurm, --cluster local or --script FILE")
+        raise InputError("submit", "needs one target", "name --cluster slurm, --cluster local or --script FILE")
     if cluster not in (None, "slurm", "local"):
-        raise ValueError(f"cluster is {cluster!r}; it can be slurm or local")
+        raise InputError("cluster", f"is {cluster!r}", "it can be slurm or local")
     if cluster == "local" and resources is not None:
-        raise ValueError(
-            "cluster is 'local'; partition, account, time, memory, cpus, gpus and sbatch are for SLURM, leave them out"
+        raise InputError(
+            "cluster", "is 'local'", "partition, account, time, memory, cpus, gpus and sbatch are for SLURM, leave them out"
         )
 
 
 def _writable(script: pathlib.Path) -> None:
     if not script.absolute().parent.is_dir():
-        raise ValueError(f"script is {str(script)!r}; its folder does not exist, make it first")
+        raise InputError("script", f"is {str(script)!r}", "its folder does not exist, make it first")
     if script.is_dir() or not os.access(script if script.exists() else script.absolute().parent, os.W_OK):
-        raise ValueError(f"script is {str(script)!r}; it cannot be written, name another file")
+        raise InputError("script", f"is {str(script)!r}", "it cannot be written, name another file")
 
 
 def _resources(named: Mapping[str, Any], more: Sequence[str]) -> Resources | None:
@@ -109,7 +110,7 @@ def _resources(named: Mapping[str, Any], more: Sequence[str]) -> Resources | Non
     for text in more:
         name, equals, value = text.partition("=")
         if not equals or not name.strip("-"):
-            raise ValueError(f"--sbatch is {text!r}; write it as option=value, such as qos=low")
+            raise InputError("--sbatch", f"is {text!r}", "write it as option=value, such as qos=low")
         options[name.strip("-")] = value
     return Resources(**named, more=options) if named or options else None
 
@@ -163,7 +164,7 @@ def _write(
     try:
         script.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise ValueError(f"script is {str(script)!r}; it cannot be written: {error.strerror}") from None
+        raise InputError("script", f"is {str(script)!r}", f"it cannot be written: {error.strerror}") from None
     print(f"{script}: sbatch {shlex.quote(str(script))} runs {len(indices)} shards, logs in {directory / 'logs'}")
     print(_next(directory))
     return DONE

@@ -163,7 +163,7 @@ def _taught() -> tuple[Any, Any]:
         _pld: Any
 
         def __init__(self, neighbours: Neighbours, grid: float) -> None:
-            require(neighbours.relation in relations, "adjacency", neighbours.relation, 'it must be "replace" or "add-remove"')
+            require(neighbours.relation in relations, "adjacency", neighbours.relation, "", must='be "replace" or "add-remove"')
             super().__init__(relations[neighbours.relation], grid)
             self._neighbours = neighbours
             self._grid = grid

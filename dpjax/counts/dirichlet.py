@@ -91,7 +91,11 @@ class DirichletRows(CountMechanism):
         """The mechanism on this table, its totals public; eta None: each row's smallest share is declared public too."""
         _within(target.neighbours)
         require(
-            cls.takes(counts, support), "support", "all", "a cell is empty, and its floor has no value: take the observed support"
+            cls.takes(counts, support),
+            "support",
+            None,
+            "a cell is empty, and its floor has no value: take the observed support",
+            problem="is all",
         )
         rows = PublicRows.from_counts(counts, support=support, eta="smallest share" if eta is None else eta)
         return cls.calibrate(epsilon=target.epsilon, delta=target.delta, rows=rows)

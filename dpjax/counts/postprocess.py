@@ -52,7 +52,7 @@ def checked_delta(delta: Any) -> None:
 
 def checked_postprocess(postprocess: str) -> None:
     """A known word."""
-    require(postprocess in ("floor", "project"), "postprocess", postprocess, 'it must be "floor" or "project"')
+    require(postprocess in ("floor", "project"), "postprocess", postprocess, "", must='be "floor" or "project"')
 
 
 def checked_counts(counts: np.ndarray | Array) -> Float[Array, "*shape"]:

@@ -111,8 +111,8 @@ class PseudocountMechanism(CountMechanism):
         domain.check_one(scale=self.scale, pseudocount=self.pseudocount)
         for name in ("scale", "pseudocount"):
             domain.check_positive(getattr(self, name), name)
-        require(bool(1e-12 <= self.scale <= 1e20), "scale", self.scale, "it must lie between 1e-12 and 1e20")
-        require(bool(1e-6 <= self.pseudocount <= 1e12), "pseudocount", self.pseudocount, "it must lie between 1e-6 and 1e12")
+        require(bool(1e-12 <= self.scale <= 1e20), "scale", self.scale, "", must="lie between 1e-12 and 1e20")
+        require(bool(1e-6 <= self.pseudocount <= 1e12), "pseudocount", self.pseudocount, "", must="lie between 1e-6 and 1e12")
         object.__setattr__(self, "adjacency", given(self.adjacency))
 
     @classmethod
@@ -166,9 +166,9 @@ class PseudocountMechanism(CountMechanism):
         cls, target: Target, planning: Planning, *, pseudocount: float | None = None, **options: Any
     ) -> PseudocountMechanism:
         """The mechanism for a release, its pseudo-count chosen for rows of the planning figures unless given; both parameters public."""
-        require(target.epsilon > 0, "epsilon", target.epsilon, "it must be positive")
+        require(target.epsilon > 0, "epsilon", target.epsilon, "", must="be positive")
         require(planning.cells >= 2, "cells", planning.cells, "a row needs two supported cells or more")
-        require(planning.row_records > 0, "row_records", planning.row_records, "it must be positive")
+        require(planning.row_records > 0, "row_records", planning.row_records, "", must="be positive")
         if options.get("pseudocount_factor") is not None:
             return cls.calibrate(epsilon=target.epsilon, delta=target.delta, adjacency=target.neighbours, **options)
         if pseudocount is None:

@@ -21,7 +21,7 @@ from dpjax.datasets.tlc import read_tlc_trips
 from dpjax.datasets.wikispeedia import read_wikispeedia
 
 if TYPE_CHECKING:
-    from dpjax.datasets.registry import DataConfig
+    from dpjax.datasets.config import DataConfig
 
 __all__ = [
     "SOURCES",
@@ -59,5 +59,5 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "DataConfig":
-        return importlib.import_module("dpjax.datasets.registry").DataConfig
+        return importlib.import_module("dpjax.datasets.config").DataConfig
     raise AttributeError(f"module 'dpjax.datasets' has no attribute {name!r}")

@@ -211,7 +211,7 @@ def states_of(pairs: Pairs) -> tuple[Label, ...]:
 def count_matrix(pairs: Pairs, states: Sequence[Label], path: PathLike) -> np.ndarray | csr_array:
     """`counts[i, j]` of the pairs over `states`; ValueError where their sum does not fit int64."""
     if sum(pairs.values()) > LARGEST:
-        invalid_file(path, "its counts add up to more than 64 bits hold; divide them or split the file")
+        invalid_file(path, "its counts add up to more than 64 bits hold", "divide them or split the file")
     place = {label: i for i, label in enumerate(states)}
     origin = np.array([place[a] for a, _ in pairs], dtype=np.int64)
     target = np.array([place[b] for _, b in pairs], dtype=np.int64)

@@ -126,7 +126,7 @@ def _smallest(path: PathLike, line: int, cells: dict[str, str]) -> dict[str, int
         if found.sum() == size and np.all(np.abs(100 * found / size - percents) <= 0.5):
             break
     else:
-        invalid_file(path, f"line {line}: no class of {low} to {high} has these percentages; leave the section out")
+        invalid_file(path, f"line {line}: no class of {low} to {high} has these percentages", "leave the section out")
     by_name = dict(zip(names, found.tolist(), strict=True))
     graded = {grade: by_name[grade.lower()] for grade in GRADES}
     return {**graded, "W": by_name.get("w", 0), "other": sum(by_name.get(name, 0) for name in _OTHER)}

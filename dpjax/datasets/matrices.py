@@ -19,7 +19,7 @@ import numpy as np
 
 from dpjax._errors import invalid, require
 from dpjax.datasets.dataset import Dataset, Label, ReadReport, as_labels
-from dpjax.datasets.text import LARGEST, Grid, PathLike, fault, invalid_file, number, read_grid, whole_number
+from dpjax.datasets.text import LARGEST, Grid, PathLike, invalid_file, number, read_grid, whole_number
 
 
 def read_count_matrix(path: PathLike) -> Dataset:
@@ -33,7 +33,7 @@ def read_count_matrix(path: PathLike) -> Dataset:
     cells = [[whole_number(cell, path, line) for cell in row] for row, line in zip(grid.cells, grid.lines, strict=True)]
     total = sum(map(sum, cells))
     if total > LARGEST:
-        invalid_file(path, "its counts add up to more than 64 bits hold; divide them or split the file")
+        invalid_file(path, "its counts add up to more than 64 bits hold", "divide them or split the file")
     return Dataset(
         name="count matrix",
         labels=labels,
@@ -132,7 +132,7 @@ def _split(path: PathLike, grid: Grid, values: np.ndarray) -> _Table:
             invalid(f"{path}, line {line}: a row's label", label, "it is not among the columns; give every state both")
     for state in states:
         if state not in grid.side and state.lower() not in DEFAULT:
-            invalid_file(path, f"the state {state} has a column but no row; only a default state may do without")
+            invalid_file(path, f"the state {state} has a column but no row", "only a default state may do without")
     withdrawn = values[:, ~is_state].sum(axis=1)
     return _Table(states=states, rated=grid.side, values=values[:, is_state], withdrawn=withdrawn, lines=grid.lines)
 
@@ -166,12 +166,12 @@ def _refuse_row(path: PathLike, line: int, label: str, share: float) -> None:
     else:
         gap = np.ceil(round((1 - share) * 1e4, 6)) / 1e4
         mend = f"it falls short of 1; correct the row, or pass allow_gap={gap:.4g} to have the gap spread over it in proportion"
-    fault(f"{path}, line {line}: the sum of row {label} as a share", round(share, 6), mend)
+    invalid(f"{path}, line {line}: the sum of row {label} as a share", round(share, 6), mend)
 
 
 def _from_counts(path: PathLike, table: _Table, recovery: float | None) -> Dataset:
     if float(table.values.sum()) >= 2**53:
-        invalid_file(path, "its counts add up to more than 2**53; divide them")
+        invalid_file(path, "its counts add up to more than 2**53", "divide them")
     place = {state: i for i, state in enumerate(table.states)}
     counts = np.zeros((len(place), len(place)), dtype=np.int64)
     counts[[place[label] for label in table.rated]] = table.values.astype(np.int64)
@@ -209,7 +209,7 @@ def _stochastic(path: PathLike, table: _Table, recovery: float | None) -> tuple[
         is_default = state.lower() in DEFAULT
         total = matrix[i].sum()
         if total == 0 and not is_default:
-            invalid_file(path, f"the row of {state} is empty; give it at least one transition")
+            invalid_file(path, f"the row of {state} is empty", "give it at least one transition")
         if is_default and matrix[i, i] == total:
             beside = i - 1 if i else 1
             matrix[i] = 0.0

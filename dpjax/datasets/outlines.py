@@ -80,7 +80,7 @@ def read_zone_outlines(path: PathLike) -> dict[Label, list[Ring]]:
         properties = {str(name).lower(): value for name, value in (feature.get("properties") or {}).items()}
         identity = properties.get("locationid")
         if not isinstance(identity, int | str):
-            invalid_file(path, f"feature {place} has no property LocationID; each needs the id of its zone")
+            invalid_file(path, f"feature {place} has no property LocationID", "each needs the id of its zone")
         outlines.setdefault(identity, []).extend(_outer_rings(path, place, feature.get("geometry") or {}))
     return outlines
 
@@ -121,11 +121,11 @@ def _features(path: PathLike) -> list[dict[str, Any]]:
     try:
         features = json.loads("".join(text_lines(path)))["features"]
     except json.JSONDecodeError as error:
-        invalid_file(path, f"line {error.lineno} is not JSON ({error.msg}); the file may be cut short, fetch it again")
+        invalid_file(path, f"line {error.lineno} is not JSON ({error.msg})", "the file may be cut short, fetch it again")
     except (KeyError, TypeError):
         features = None
     if not isinstance(features, list) or not all(isinstance(feature, dict) for feature in features):
-        invalid_file(path, "this is JSON but no GeoJSON feature collection; give one with a list 'features'")
+        invalid_file(path, "this is JSON but no GeoJSON feature collection", "give one with a list 'features'")
     return features
 
 
@@ -133,13 +133,13 @@ def _outer_rings(path: PathLike, place: int, geometry: dict[str, Any]) -> list[R
     kind, coordinates = geometry.get("type"), geometry.get("coordinates")
     polygons = {"Polygon": [coordinates], "MultiPolygon": coordinates}.get(str(kind))
     if not isinstance(polygons, list) or not polygons:
-        invalid_file(path, f"feature {place} is a {kind}; outlines are a Polygon or a MultiPolygon")
+        invalid_file(path, f"feature {place} is a {kind}", "outlines are a Polygon or a MultiPolygon")
     try:
         rings = [np.array(polygon[0], dtype=np.float64) for polygon in polygons]
     except (TypeError, ValueError, IndexError):
         rings = []
     if not rings or not all(ring.ndim == 2 and ring.shape[1] == 2 and np.isfinite(ring).all() for ring in rings):
-        invalid_file(path, f"feature {place} has coordinates that are no rings of longitude and latitude; mend it")
+        invalid_file(path, f"feature {place} has coordinates that are no rings of longitude and latitude", "mend it")
     return rings
 
 

@@ -15,12 +15,7 @@ import numpy as np
 from dpjax._errors import invalid, require
 from dpjax.datasets.dataset import Dataset, Label, Pairs, ReadReport, as_labels, count_matrix, labelled, states_of
 from dpjax.datasets.outlines import attach_outlines, keep_zones, read_points, read_zone_outlines
-from dpjax.datasets.text import PathLike, check_width, find_column, invalid_file, records, rows, whole_number
-
-_FROM = ("pulocationid", "from", "source", "linksource", "origin")
-_TO = ("dolocationid", "to", "target", "linktarget", "destination")
-_COUNT = ("count", "counts", "n", "trips")
-COUNTED_COLUMNS = (_FROM, _TO, _COUNT)
+from dpjax.datasets.text import COUNT, FROM, TO, PathLike, check_width, find_column, invalid_file, records, rows, whole_number
 
 
 def read_od_counts(
@@ -43,7 +38,7 @@ def read_od_counts(
     unit = "trips" if taxi else "transitions"
     report = ReadReport(read=sum(pairs.values()), kept=sum(kept.values()), dropped=dropped, unit=unit)
     if report.kept == 0:
-        invalid_file(path, f"nothing is left ({report.summary()}); loosen the filters")
+        invalid_file(path, f"nothing is left ({report.summary()})", "loosen the filters")
     data = Dataset(
         name="TLC taxi trips" if taxi else "counted transitions",
         labels=states,
@@ -63,10 +58,10 @@ def read_pairs(path: PathLike, *, header: bool | None = None) -> Dataset:
     counted: Counter[tuple[str, str]] = Counter()
     for place, (line, cells) in enumerate(rows(path, comments=True)):
         check_width(path, line, cells, 2)
-        if place == 0 and (header if header is not None else cells[0].lower() in _FROM and cells[1].lower() in _TO):
+        if place == 0 and (header if header is not None else cells[0].lower() in FROM and cells[1].lower() in TO):
             continue
         if not all(cells):
-            invalid_file(path, f"line {line} has an empty cell; a transition has a state to leave and a state to enter")
+            invalid_file(path, f"line {line} has an empty cell", "a transition has a state to leave and a state to enter")
         counted[cells[0], cells[1]] += 1
     return _from_pairs(labelled(counted), path, "pairs of states", ())
 
@@ -80,7 +75,7 @@ def read_sequences(path: PathLike) -> Dataset:
     found: list[list[str]] = []
     for line, cells in rows(path, comments=True):
         if not all(cells):
-            invalid_file(path, f"line {line} has an empty cell; write every state of a sequence, and nothing after the last")
+            invalid_file(path, f"line {line} has an empty cell", "write every state of a sequence, and nothing after the last")
         found.append(cells)
     longer = [cells for cells in found if len(cells) > 1]
     label = as_labels(text for cells in longer for text in cells)
@@ -94,23 +89,23 @@ def read_sequences(path: PathLike) -> Dataset:
 def counted_pairs(path: PathLike) -> dict[tuple[Label, Label], int]:
     """(from, to) -> count of a CSV with such columns; repeated pairs add up."""
     counted: Counter[tuple[str, str]] = Counter()
-    for line, (origin, target, count) in records(path, {"origin": _FROM, "destination": _TO, "count": _COUNT}):
+    for line, (origin, target, count) in records(path, {"origin": FROM, "destination": TO, "count": COUNT}):
         if not (origin and target):
-            invalid_file(path, f"line {line} has an empty cell; a transition has a state to leave and a state to enter")
+            invalid_file(path, f"line {line} has an empty cell", "a transition has a state to leave and a state to enter")
         counted[origin, target] += whole_number(count, path, line)
     return labelled(counted)
 
 
 def _is_taxi(path: PathLike) -> bool:
     header = next(rows(path))[1]
-    return header[find_column(path, header, "origin", _FROM)].lower() == "pulocationid"
+    return header[find_column(path, header, "origin", FROM)].lower() == "pulocationid"
 
 
 def _from_pairs(
     pairs: Pairs, path: PathLike, name: str, sequences: Iterable[Sequence[Label]], notes: tuple[str, ...] = ()
 ) -> Dataset:
     if not pairs:
-        invalid_file(path, "it holds no transition; give a file with at least one")
+        invalid_file(path, "it holds no transition", "give a file with at least one")
     states = states_of(pairs)
     place = {label: i for i, label in enumerate(states)}
     total = sum(pairs.values())
@@ -134,7 +129,7 @@ def read_road_turns(path: PathLike, *, segments: PathLike | None = None, nodes: 
     pairs = counted_pairs(path)
     total = sum(pairs.values())
     if total == 0:
-        invalid_file(path, "it holds no turn; give a file with at least one")
+        invalid_file(path, "it holds no turn", "give a file with at least one")
     states = states_of(pairs)
     data = Dataset(
         name="road turns",

@@ -26,9 +26,12 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
-from dpjax._errors import invalid
+from dpjax._errors import InputError, invalid
 
 PathLike = str | pathlib.Path
+FROM = ("from", "source", "linksource", "origin", "pulocationid")  # names of the column of first states, in small letters
+TO = ("to", "target", "linktarget", "destination", "dolocationid")
+COUNT = ("count", "counts", "n", "trips")
 LARGEST = 2**63 - 1
 Progress = Callable[[int], object]  # told how many bytes more have been read
 _WHOLE = re.compile(r"[+-]?[0-9]+")
@@ -40,28 +43,20 @@ def plain_errors(path: PathLike) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        invalid_file(path, "no such file; give the path of one")
+        invalid_file(path, "no such file", "give the path of one")
     except IsADirectoryError:
-        invalid_file(path, "this is a folder; give the path of a file in it")
+        invalid_file(path, "this is a folder", "give the path of a file in it")
     except PermissionError:
-        invalid_file(path, "this file may not be read; change its permissions")
+        invalid_file(path, "this file may not be read", "change its permissions")
     except (EOFError, zlib.error, gzip.BadGzipFile, tarfile.TarError):
-        invalid_file(path, "the compressed file is truncated or corrupt; fetch it again")
+        invalid_file(path, "the compressed file is truncated or corrupt", "fetch it again")
     except OSError as error:
-        invalid_file(path, f"the file cannot be read ({error.strerror or 'input or output failed'}); fetch it again")
+        invalid_file(path, f"the file cannot be read ({error.strerror or 'input or output failed'})", "fetch it again")
 
 
-def fault(argument: str, value: Any, mend: str) -> NoReturn:
-    """Raise `dpjax._errors.invalid`'s ValueError without the chain of whatever exception was being handled."""
-    try:
-        invalid(argument, value, mend)
-    except ValueError as error:
-        raise error from None
-
-
-def invalid_file(path: PathLike, mend: str) -> NoReturn:
-    """Raise ValueError about the file as a whole."""
-    fault("path", str(path), mend)
+def invalid_file(path: PathLike, problem: str, remedy: str = "") -> NoReturn:
+    """Raise InputError about the file as a whole, without the chain of whatever exception was being handled."""
+    raise InputError(f"{path}:", problem, remedy) from None
 
 
 def text_lines(path: PathLike, progress: Progress | None = None) -> Iterator[str]:
@@ -77,13 +72,13 @@ def decoded(path: PathLike, stream: Iterable[bytes]) -> Iterator[str]:
         try:
             line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError:
-            invalid_file(path, f"line {number} is not UTF-8 text; save the file as UTF-8")
+            invalid_file(path, f"line {number} is not UTF-8 text", "save the file as UTF-8")
         if "\0" in line:
-            invalid_file(path, f"line {number} holds a zero byte, as a damaged or binary file does; give a text file")
+            invalid_file(path, f"line {number} holds a zero byte, as a damaged or binary file does", "give a text file")
         seen = seen or bool(line.strip())
         yield line
     if not seen:
-        invalid_file(path, "the file is empty; give one with data in it")
+        invalid_file(path, "the file is empty", "give one with data in it")
 
 
 def rows(path: PathLike, *, comments: bool = False, progress: Progress | None = None) -> Iterator[tuple[int, list[str]]]:
@@ -97,7 +92,7 @@ def rows(path: PathLike, *, comments: bool = False, progress: Progress | None = 
             row = next(reader, None)
         except csv.Error as error:
             invalid_file(
-                path, f"line {reader.line_num} is broken ({str(error).split(' - ')[0]}); mend its quotes, or fetch the file again"
+                path, f"line {reader.line_num} is broken ({str(error).split(' - ')[0]})", "mend its quotes, or fetch the file again"
             )
         if row is None:
             return
@@ -129,7 +124,7 @@ def find_column(path: PathLike, header: list[str], role: str, names: tuple[str, 
         if name in small:
             return small.index(name)
     invalid_file(
-        path, f"no column holds the {role} (wanted: {' or '.join(names)}, in any case); its columns are {', '.join(header)}"
+        path, f"no column holds the {role} (wanted: {' or '.join(names)}, in any case)", f"its columns are {', '.join(header)}"
     )
 
 
@@ -238,7 +233,7 @@ def read_grid(path: PathLike) -> Grid:
     has_header, has_side = _labelled([cells for _, cells in table])
     body = table[has_header:]
     if not body or width == has_side:
-        invalid_file(path, "it holds labels but no numbers; give at least two states")
+        invalid_file(path, "it holds labels but no numbers", "give at least two states")
     return Grid(
         header=_distinct(path, "the header", table[0][1][has_side:]) if has_header else None,
         side=_distinct(path, "the first column", [cells[0] for _, cells in body]) if has_side else None,

@@ -16,7 +16,7 @@ import numpy as np
 from dpjax._errors import invalid
 from dpjax.datasets.dataset import Dataset, Label, Pairs, ReadReport, count_matrix
 from dpjax.datasets.outlines import attach_outlines, keep_zones, read_zone_outlines
-from dpjax.datasets.text import PathLike, fault, find_column, invalid_file, plain_errors
+from dpjax.datasets.text import PathLike, find_column, invalid_file, plain_errors
 
 BATCH_ROWS = 65_536
 _PICKUP_TIMES = ("tpep_pickup_datetime", "lpep_pickup_datetime", "pickup_datetime", "request_datetime")
@@ -46,7 +46,7 @@ def read_tlc_trips(
     kept, states, outside = keep_zones(pairs, keep_unknown=keep_unknown, borough=borough, lookup=lookup, zones=zones)
     report = ReadReport(read=read, kept=sum(kept.values()), dropped={**dropped, **outside}, unit="trips")
     if not kept:
-        invalid_file(path, f"no trip is left ({report.summary()}); loosen the filters")
+        invalid_file(path, f"no trip is left ({report.summary()})", "loosen the filters")
     data = Dataset(
         name="TLC taxi trips",
         labels=states,
@@ -99,7 +99,7 @@ def _keys(path: PathLike, columns: list[Any], window: tuple[int, int] | None, dr
     pickup, dropoff = (column.fill_null(0).to_numpy(zero_copy_only=False)[kept] for column in columns[:2])
     ids = np.concatenate([pickup, dropoff])
     if ids.size and (ids.min() < 0 or ids.max() > _LARGEST_ID):
-        fault(f"{path}: a zone id", int(ids[(ids < 0) | (ids > _LARGEST_ID)][0]), f"zone ids go from 0 to {_LARGEST_ID}")
+        invalid(f"{path}: a zone id", int(ids[(ids < 0) | (ids > _LARGEST_ID)][0]), f"zone ids go from 0 to {_LARGEST_ID}")
     return (pickup << 32) + dropoff
 
 
@@ -109,7 +109,7 @@ def _batches(path: PathLike, timed: bool) -> Iterator[list[Any]]:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
-        invalid_file(path, "reading parquet needs pyarrow, which is not installed: pip install 'dpjax[parquet]'")
+        invalid_file(path, "reading parquet needs pyarrow, which is not installed", "pip install 'dpjax[parquet]'")
     with plain_errors(path), _plain_arrow_errors(path, pa.ArrowException), open(path, "rb") as stream:
         file = pq.ParquetFile(stream)
         names = file.schema_arrow.names
@@ -118,7 +118,9 @@ def _batches(path: PathLike, timed: bool) -> Iterator[list[Any]]:
         if timed:
             wanted.append(names[find_column(path, names, "pickup time", _PICKUP_TIMES)])
             if not pa.types.is_timestamp(file.schema_arrow.field(wanted[2]).type):
-                invalid_file(path, f"its column {wanted[2]} holds no timestamps, so no month can be chosen; read it without month")
+                invalid_file(
+                    path, f"its column {wanted[2]} holds no timestamps, so no month can be chosen", "read it without month"
+                )
         for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=wanted):
             columns = [batch.column(name) for name in wanted]
             yield [columns[0].cast(pa.int64()), columns[1].cast(pa.int64()), *columns[2:]]
@@ -130,4 +132,4 @@ def _plain_arrow_errors(path: PathLike, arrow_error: type[Exception]) -> Iterato
         yield
     except arrow_error as error:
         said = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
-        invalid_file(path, f"it is no whole parquet file with whole-number zones ({said[:120]}); fetch it again")
+        invalid_file(path, f"it is no whole parquet file with whole-number zones ({said[:120]})", "fetch it again")

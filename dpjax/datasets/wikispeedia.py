@@ -65,7 +65,7 @@ def read_wikispeedia(
         if trajectories and clicks:
             walks.append([clicks[0][0], *(target for _, target in clicks)])
     if not counted:
-        invalid_file(path, "it holds no click; give a file of finished paths")
+        invalid_file(path, "it holds no click", "give a file of finished paths")
     data = _dataset(path, counted, counting, walks if trajectories else None, decode)
     if not largest_class:
         return data
@@ -121,7 +121,7 @@ def _lines(path: PathLike) -> Iterator[Iterator[str]]:
                     stream: IO[bytes] | None = archive.extractfile(member)
                     yield decoded(path, stream or [])
                     return
-    invalid_file(path, f"the archive holds no {MEMBER}; give SNAP's wikispeedia_paths-and-graph.tar.gz")
+    invalid_file(path, f"the archive holds no {MEMBER}", "give SNAP's wikispeedia_paths-and-graph.tar.gz")
 
 
 def _is_archive(path: PathLike) -> bool:

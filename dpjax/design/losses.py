@@ -86,7 +86,7 @@ def require_scalar(loss: Callable[..., Any], *given: Any, arguments: str) -> Non
     try:
         inspect.signature(loss).bind(*given)
     except TypeError:
-        invalid("loss", loss, f"it must take the arguments {arguments}")
+        invalid("loss", loss, "", must=f"take the arguments {arguments}")
     except ValueError:
         pass  # a built-in without a signature: the trace will tell
     try:
@@ -96,7 +96,7 @@ def require_scalar(loss: Callable[..., Any], *given: Any, arguments: str) -> Non
         invalid("loss", loss, "it reads the values of its arguments: write it in jax.numpy, which is differentiated, not in NumPy")
     shape = getattr(found, "shape", None)
     real = shape == () and jnp.issubdtype(found.dtype, jnp.floating)
-    require(real, "loss", loss, f"it must return one real number, and returns {found}: take a sum or a mean")
+    require(real, "loss", loss, "take a sum or a mean", must=f"return one real number, and returns {found}")
 
 
 @functools.lru_cache(maxsize=16)

@@ -145,7 +145,7 @@ def design_matrix(
     for name, value in (("epsilon", epsilon), ("delta", delta)):
         require_number(value, name, "give a finite number")
     facts = _checked(n_records, support, minimum_count, public_model)
-    require(adjacency in ("row", "any"), "adjacency", adjacency, 'it must be "row" or "any"')
+    require(adjacency in ("row", "any"), "adjacency", adjacency, "", must='be "row" or "any"')
     if adjacency == "any":
         require(not facts.minimum_count.any(), "minimum_count", minimum_count, 'adjacency "any" covers every database: give 0')
     else:
@@ -270,7 +270,7 @@ def _public_model(public_model: Any, support: np.ndarray) -> np.ndarray:
     mend = "give the transition matrix itself, dense: chain.matrix of a chain, .toarray() of a sparse matrix"
     require(dense, "public_model", public_model, mend)
     P = float64(public_model, "public_model")
-    require(P.shape == support.shape, "public_model.shape", P.shape, f"it must be that of the support, {support.shape}")
+    require(P.shape == support.shape, "public_model.shape", P.shape, "", must=f"be that of the support, {support.shape}")
     counts = bool((np.isfinite(P) & (P >= 0)).all() and P.max() > 1 + 1e-5)
     mend = (
         "its rows do not sum to 1. Is this the sensitive table? A design may be chosen only on a transition matrix that is public,"

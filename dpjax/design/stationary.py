@@ -169,7 +169,7 @@ def stationary_elasticity(
     """
     matrix, concentration = np.asarray(P, np.float64), np.asarray(k, np.float64)
     require(concentration.shape == matrix.shape[:1], "k", concentration.shape, f"give one for each row, {matrix.shape[:1]}")
-    require(bool((concentration > 0).all()), "k", k, "it must be positive")
+    require(bool((concentration > 0).all()), "k", k, "", must="be positive")
     require(n_draws >= _BLOCK and n_draws % _BLOCK == 0, "n_draws", n_draws, f"give a multiple of {_BLOCK}")
     pi = stationary_distribution(matrix)
     with jax.enable_x64(True):

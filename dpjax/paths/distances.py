@@ -39,7 +39,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from scipy import sparse
 
-from dpjax._errors import invalid, require
+from dpjax._errors import InputError, invalid, require
 from dpjax.paths.closure import min_plus_closure
 from dpjax.paths.relaxation import distances_by_relaxation, pad_rows
 
@@ -224,7 +224,7 @@ def _handle_unreachable(
     labels = getattr(chain, "labels", None)
     named = f"({i}, {j})" if labels is None else f"({i}, {j}), that is {labels[i]!r} to {labels[j]!r}"
     mend = "keep one class of states, as MarkovChain.largest_class does"
-    raise ValueError(f"chain is not irreducible: no path leads along the pair {named}; {mend}")
+    raise InputError("chain", "is not irreducible", f"no path leads along the pair {named}; {mend}")
 
 
 def most_likely_path(chain: Any, i: Any, j: Any) -> list[int]:

@@ -25,15 +25,8 @@ from dpjax.release.ledger import Budget, ChainBudget, Charge, charge, check_affo
 from dpjax.release.model import PrivateModel, private_report
 from dpjax.release.output import read_release, write_private, write_release
 from dpjax.release.plan import Plan
-from dpjax.release.records import (
-    PersonColumn,
-    PersonSampler,
-    RecordError,
-    Records,
-    read_public_labels,
-    read_public_support,
-    read_records,
-)
+from dpjax.release.records import read_public_labels, read_public_support, read_records
+from dpjax.release.secret import PersonColumn, PersonSampler, RecordError, Records
 from dpjax.release.selection import ThresholdedSelection, true_delta
 from dpjax.release.statement import restated
 from dpjax.release.stream import StreamError, private_lines

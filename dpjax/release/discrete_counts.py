@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Int
 
-from dpjax._errors import require
+from dpjax._errors import InputError, require
 from dpjax._exact import SYSTEM, Below, discrete_gaussian, discrete_laplace
 from dpjax._rationals import exact_positive, float_down
 from dpjax.counts import Neighbours
@@ -64,10 +64,10 @@ def _whole(counts: Any) -> Int[np.ndarray, "*shape"]:
     values = np.asarray(counts)
     good = values.dtype.kind in "iu" and values.size > 0 and bool((values >= 0).all() and (values <= _LARGEST).all())
     if not good:
-        raise ValueError("counts are not an array of whole numbers from 0 to 2^62; give whole counts")  # never echoes them
+        raise InputError("counts", "are not an array of whole numbers from 0 to 2^62", "give whole counts")  # never echoes them
     return values.astype(np.int64)
 
 
 def _adjacency(adjacency: str) -> str:
-    require(adjacency in ("replace", "add-remove"), "adjacency", adjacency, 'it must be "replace" or "add-remove"')
+    require(adjacency in ("replace", "add-remove"), "adjacency", adjacency, "", must='be "replace" or "add-remove"')
     return adjacency

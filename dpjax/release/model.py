@@ -29,7 +29,7 @@ import numpy as np
 from dpjax._errors import require
 from dpjax.counts.postprocess import FLOOR
 from dpjax.counts.protocol import ExactSampler, exactly
-from dpjax.release.records import Records
+from dpjax.release.secret import Records
 from dpjax.release.selection import Pairs
 
 EXTRA = 0.05
@@ -91,7 +91,9 @@ def draw_model(
     require(
         support.shape == (n, n) and draws.shape == (n,), "support, draws", (support.shape, draws.shape), f"they go with {n} labels"
     )
-    require(bool(support.any(axis=1).all()), "support", "empty in a row", "every state needs an allowed transition")
+    require(
+        bool(support.any(axis=1).all()), "support", None, "every state needs an allowed transition", problem="is empty in a row"
+    )
     by_row = _by_row(pairs)
     drawn = np.zeros((n, n), dtype=np.int64)
     for i in range(n):

@@ -29,7 +29,7 @@ from dpjax.counts.planning import laplace_error, uniform_error
 from dpjax.counts.protocol import exactly
 from dpjax.release.claims import Claim, claims
 from dpjax.release.model import PrivateModel, draw_model, resolution, supported_totals
-from dpjax.release.records import RecordError, Records, checked_pairs, sealed
+from dpjax.release.secret import RecordError, Records, checked_pairs, sealed
 from dpjax.release.selection import ThresholdedSelection
 from dpjax.release.statement import build
 
@@ -96,7 +96,7 @@ class Plan:
         """
         n = len(labels)
         require(n >= 2 and len(set(labels)) == n, "labels", n, "give two or more, each once")
-        require(1e-9 <= epsilon <= 1e9, "epsilon", epsilon, "it must be positive and finite: give a number from 1e-9 to 1e9 (nats)")
+        require(1e-9 <= epsilon <= 1e9, "epsilon", epsilon, "give a number from 1e-9 to 1e9 (nats)", must="be positive and finite")
         kind = counts.mechanism(form)
         pure = not kind.spends_delta
         between = "it must lie strictly between 0 and 1: give one from 1e-300 (or 0 for discrete Laplace noise)"
@@ -196,7 +196,7 @@ def _mask(support: np.ndarray | str, n: int) -> tuple[np.ndarray | None, str]:
         return (None, "private") if support == "private" else (np.ones((n, n), dtype=bool), "all")
     mask = np.asarray(support)
     require(mask.shape == (n, n) and mask.dtype == bool, "support", mask.shape, f"give an ({n}, {n}) matrix of booleans")
-    require(bool(mask.any(axis=1).all()), "support", "empty in a row", "every state needs an allowed transition")
+    require(bool(mask.any(axis=1).all()), "support", None, "every state needs an allowed transition", problem="is empty in a row")
     return mask, "public"
 
 

@@ -51,7 +51,7 @@ from typing import Any
 
 import numpy as np
 
-from dpjax._errors import require, require_number, require_whole
+from dpjax._errors import InputError, require, require_number, require_whole
 from dpjax._exact import SYSTEM, Below, discrete_laplace
 from dpjax._rationals import as_written, float_down
 from dpjax.counts import Neighbours, PersonBound
@@ -182,7 +182,9 @@ def true_delta(statement: Mapping[str, Any]) -> float:
         threshold = int(statement["selection_threshold"])
         spent = model + Fraction(selection_delta(scale, max(threshold, 1), persons))
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
-        raise ValueError(f"the statement says a private support and lacks a number that belongs to it; {_STATEMENT}") from error
+        raise InputError(
+            "the statement says a private support and lacks a number that", "belongs to it", f"{_STATEMENT}"
+        ) from error
     require(threshold >= 1, "selection_threshold", threshold, f"the statement is damaged: {_STATEMENT}")
     require(private, "selection_scale", float(scale), "its noise spends more than the selection_epsilon of the statement")
     return min(1.0, -float_down(-spent))

@@ -19,28 +19,28 @@ _ROUNDING = 1e-12
 def check_one(**values: Real) -> None:
     """Each is one number, no list or array."""
     for name, value in values.items():
-        require(float64(value, name).ndim == 0, name, value, "it must be one number")
+        require(float64(value, name).ndim == 0, name, value, "", must="be one number")
 
 
 def check_count(value: Real, name: str, least: int) -> Numbers:
     """A number of categories: whole, at least `least`."""
     array = float64(value, name)
     whole = np.isfinite(array) & (array == np.round(array)) & (array >= least)
-    require(bool(whole.all()), name, value, f"it must be a whole number, at least {least}")
+    require(bool(whole.all()), name, value, "", must=f"be a whole number, at least {least}")
     return array
 
 
 def check_positive(value: Real, name: str) -> Numbers:
     """A positive finite number."""
     array = float64(value, name)
-    require(bool((np.isfinite(array) & (array > 0)).all()), name, value, "it must be finite and positive")
+    require(bool((np.isfinite(array) & (array > 0)).all()), name, value, "", must="be finite and positive")
     return array
 
 
 def check_k(k: Real) -> Numbers:
     """A concentration from 1e-9 to 1e20, within which the accounting keeps its stated accuracy."""
     array = check_positive(k, "k")
-    require(bool(((array >= 1e-9) & (array <= 1e20)).all()), "k", k, "it must lie between 1e-9 and 1e20")
+    require(bool(((array >= 1e-9) & (array <= 1e20)).all()), "k", k, "", must="lie between 1e-9 and 1e20")
     return array
 
 
@@ -116,7 +116,7 @@ def check_shares(C: Shares, eta: Numbers, n_categories: Numbers, name: str = "C"
     given = np.asarray(C)
     shares = given.astype(np.float64)
     slack = 8 * (float(np.finfo(given.dtype).eps) if np.issubdtype(given.dtype, np.floating) else 1e-16)
-    require(shares.ndim >= 1 and shares.shape[-1] >= 1, name, C, "it must hold shares on its last axis")
+    require(shares.ndim >= 1 and shares.shape[-1] >= 1, name, C, "", must="hold shares on its last axis")
     require(bool(np.isfinite(shares).all() and (shares >= 0).all()), name, C, "shares must be finite and at least 0")
     off = float(np.abs(shares.sum(axis=-1) - 1).max())
     require(

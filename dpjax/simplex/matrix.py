@@ -222,8 +222,8 @@ class MatrixMechanism:
         """
         check_one(epsilon=epsilon, delta=delta)
         check_epsilon(epsilon), check_delta(delta)
-        require(accounting in ("exact", "theorem1"), "accounting", accounting, 'it must be "exact" or "theorem1"')
-        require(unreachable in ("raise", "withhold"), "unreachable", unreachable, 'it must be "raise" or "withhold"')
+        require(accounting in ("exact", "theorem1"), "accounting", accounting, "", must='be "exact" or "theorem1"')
+        require(unreachable in ("raise", "withhold"), "unreachable", unreachable, "", must='be "raise" or "withhold"')
         k, best = largest_k(rows, epsilon, delta, accounting, gamma)
         lost = ~rows.constant & ~(k > 0)
         if lost.any() and unreachable == "raise":

@@ -85,7 +85,7 @@ class DirichletMechanism:
                 epsilon,
                 delta,
             )
-        require(accounting == "theorem1", "accounting", accounting, 'it must be "exact" or "theorem1"')
+        require(accounting == "theorem1", "accounting", accounting, "", must='be "exact" or "theorem1"')
         k, best = theorem1.calibrate_theorem1(
             epsilon=epsilon, delta=delta, eta=eta, n_records=n_records, n_categories=n_categories, gamma=gamma
         )

@@ -49,7 +49,7 @@ class PublicRows:
 
     def __post_init__(self) -> None:
         support = np.asarray(self.support)
-        require(support.ndim == 2 and support.dtype == bool, "support", self.support, "it must be a matrix of booleans (rows, n)")
+        require(support.ndim == 2 and support.dtype == bool, "support", self.support, "", must="be a matrix of booleans (rows, n)")
         n = support.sum(axis=1)
         require(bool((n > 0).all()), "support", np.flatnonzero(n == 0).tolist(), "these rows have no supported category: drop them")
         for name in ("n_records", "eta"):
@@ -73,7 +73,7 @@ class PublicRows:
         values = np.asarray(counts, dtype=np.float64)
         observed = isinstance(support, str)
         if observed:
-            require(support == "observed", "support", support, 'it must be a boolean matrix or "observed"')
+            require(support == "observed", "support", support, "", must='be a boolean matrix or "observed"')
         mask = values > 0 if observed else np.asarray(support)
         if not observed:
             require(mask.shape == values.shape, "support", np.shape(mask), f"its shape must be that of the counts, {values.shape}")
@@ -82,7 +82,7 @@ class PublicRows:
             require(not outside.any(), "counts", some(outside), f"these rows {mend}")
         rule = isinstance(eta, str)
         if rule:
-            require(eta == "smallest share", "eta", eta, 'it must be numbers or "smallest share"')
+            require(eta == "smallest share", "eta", eta, "", must='be numbers or "smallest share"')
         return cls(
             n_records=values.sum(axis=1),
             support=mask,

@@ -51,7 +51,7 @@ def expected_kl(C: np.ndarray | jax.Array | list | tuple, k: Real) -> Claim:
     A zero share adds nothing (0 log 0 = 0): it is a category outside the support. A function of the sensitive C: not for release.
     """
     shares = float64(C, "C")
-    require(shares.ndim >= 1 and bool((shares >= 0).all()), "C", C, "it must hold shares, all at least 0, on its last axis")
+    require(shares.ndim >= 1 and bool((shares >= 0).all()), "C", C, "", must="hold shares, all at least 0, on its last axis")
     off = np.abs(shares.sum(axis=-1) - 1)
     require(bool((off <= 1e-5).all()), "C", C, f"its shares must sum to one (off by {float(np.max(off, initial=0.0)):g})")
     concentration = domain.check_positive(k, "k")

@@ -43,6 +43,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, Int, UInt
 
+from dpjax._errors import InputError
 from dpjax.sweep.config import Chosen
 from dpjax.sweep.workload import Quantity, Workload
 
@@ -108,7 +109,7 @@ def on_host(name: str, count: int, reduced: Mapping[str, Any]) -> Moments:
     """A block's reduced samples as moments; ValueError where a sample of measure `name` was not finite."""
     host = {field: np.asarray(value) for field, value in reduced.items()}
     if not (np.isfinite(host["mean"]).all() and np.isfinite(host["m2"]).all()):
-        raise ValueError(f"measure {name} has samples that are not finite numbers; moments of them mean nothing")
+        raise InputError(f"measure {name}", "has samples that are not finite numbers", "moments of them mean nothing")
     if "samples" in host:
         host["samples"] = host["samples"][:count].copy()
     return Moments(count=count, **host)
@@ -118,7 +119,7 @@ def agrees(name: str, quantity: Quantity, shape: tuple[int, ...], sizes: Mapping
     """Raise ValueError unless `shape` is the one that the quantity's dimensions announce."""
     expected = tuple(sizes[dim] for dim in quantity.dims)
     if shape != expected:
-        raise ValueError(f"{name} has shape {shape}; its dimensions {quantity.dims} announce {expected}")
+        raise InputError(name, f"has shape {shape}", f"its dimensions {quantity.dims} announce {expected}")
 
 
 _OF_ITS_OWN = 2**20  # bytes: the large buffers of a block are above, the objects of Python below
@@ -290,11 +291,11 @@ class Blocks:
     def _announced(self, samples: Mapping[str, Any]) -> None:
         wanted, given = sorted(self.workload.measures), sorted(samples)
         if wanted != given:
-            raise ValueError(f"workload {self.workload.name} measures {given}; it announces {wanted}")
+            raise InputError(f"workload {self.workload.name}", f"measures {given}", f"it announces {wanted}")
         sizes = {dim: len(coordinate.values) for dim, coordinate in self.workload.coordinates.items()}
         for name, quantity in self.workload.measures.items():
             if samples[name].shape[:1] != (self.block,):
-                raise ValueError(f"{name} has shape {samples[name].shape}; the first axis holds the {self.block} samples")
+                raise InputError(name, f"has shape {samples[name].shape}", f"the first axis holds the {self.block} samples")
             agrees(name, quantity, samples[name].shape[1:], sizes)
 
 
@@ -305,9 +306,11 @@ def in_flight(memory: int, block_bytes: int, block: int) -> int:
     """
     charged = _CHARGE * block_bytes
     if charged > memory:
-        raise ValueError(
-            f"sweep.memory is {memory:,} bytes; one block of {block:,} samples needs {charged:,}: "
-            "raise sweep.memory, or set a smaller sweep.block (which is another law, with other last digits)"
+        raise InputError(
+            "sweep.memory",
+            f"is {memory:,} bytes",
+            f"one block of {block:,} samples needs {charged:,}: raise sweep.memory, or set a smaller sweep.block (which is another law, with"
+            " other last digits)",
         )
     return memory // charged
 

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from dpjax._errors import require
+from dpjax._errors import InputError, require
 from dpjax.counts import (
     CountMechanism,
     DirichletRows,
@@ -93,7 +93,7 @@ def compare_counts(
     for epsilon in epsilons:
         checked_epsilon(epsilon)
     require(len(epsilons) > 0, "epsilons", epsilons, "give one or more")
-    require(support in ("observed", "all"), "support", support, 'it must be "observed" or "all"')
+    require(support in ("observed", "all"), "support", support, "", must='be "observed" or "all"')
     require(draws >= 2, "draws", draws, "give 2 or more")
     workload = _workload(counts, {"delta": float(delta), "support": support})
     mask = workload.counts > 0 if support == "observed" else np.ones_like(workload.counts, bool)
@@ -167,7 +167,7 @@ def _measured(workload: ComparisonWorkload, line: _Line, cell: Any, draws: int) 
     """One cell of the sweep as a line of the table."""
     epsilon, label = float(cell["epsilon"]), line.variant.label
     if str(cell["status"].item()) != "done":
-        raise ValueError(f"{label} at epsilon {epsilon:g} cannot be computed: {cell['error'].item()}")
+        raise InputError(f"{label} at epsilon {epsilon:g}", "cannot be computed", f"{cell['error'].item()}")
     values = {**workload.table, **line.variant.options, "name": line.name, "epsilon": epsilon}
     m = workload.mechanism({key: value for key, value in values.items() if key not in workload.table})
 

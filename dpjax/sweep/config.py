@@ -43,6 +43,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import pydantic
 
+from dpjax._errors import InputError
 from dpjax.sweep.grid import Grid, Table, axis_values, refuse_unknown, validated
 from dpjax.sweep.workload import Quantity, Scalar, Workload
 
@@ -53,7 +54,7 @@ def parse_memory(value: Any) -> int:
     """Bytes out of a whole number or a text such as "256 MiB"."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?i?B|)\s*", str(value)) if not isinstance(value, bool) else None
     if match is None or match[2] not in _UNITS or float(match[1]) * _UNITS[match[2]] < 1:
-        raise ValueError(f"memory is {value!r}; give bytes, or a text such as '256 MiB'")
+        raise InputError("memory", f"is {value!r}", "give bytes, or a text such as '256 MiB'")
     return int(float(match[1]) * _UNITS[match[2]])
 
 
@@ -61,7 +62,7 @@ def _block(value: Any) -> int | None:
     if value is None or value == "auto":
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 2**24:
-        raise ValueError(f"block is {value!r}; give 'auto' or a whole number of samples from 1 to {2**24}")
+        raise InputError("block", f"is {value!r}", f"give 'auto' or a whole number of samples from 1 to {2**24}")
     return value
 
 
@@ -69,7 +70,7 @@ def _devices(value: Any) -> int | None:
     if value is None or value == "all":
         return None
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"devices is {value!r}; give 'all' or a whole number of devices, at least 1")
+        raise InputError("devices", f"is {value!r}", "give 'all' or a whole number of devices, at least 1")
     return value
 
 
@@ -127,8 +128,8 @@ class Config(Table):
     @classmethod
     def _of_a_folder(cls, name: str) -> str:
         if re.search(r"[/\\]|^\.", name) or not name.isprintable():
-            raise ValueError(
-                f"name is {name!r}; it names the folder of the results: no / or \\, no dot in front, nothing unprintable"
+            raise InputError(
+                "name", f"is {name!r}", "it names the folder of the results: no / or \\, no dot in front, nothing unprintable"
             )
         return name
 
@@ -138,9 +139,9 @@ def load(path: str | pathlib.Path, overrides: Iterable[str] = ()) -> Config:
     try:
         table = tomllib.loads(pathlib.Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise ValueError(f"config is {str(path)!r}; it cannot be read: {error.strerror}") from None
+        raise InputError("config", f"is {str(path)!r}", f"it cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"config is {str(path)!r}; it is not TOML: {error}") from None
+        raise InputError("config", f"is {str(path)!r}", f"it is not TOML: {error}") from None
     return from_table(table, overrides)
 
 
@@ -156,7 +157,7 @@ def _override(table: dict[str, Any], text: str) -> dict[str, Any]:
     key, equals, value = text.partition("=")
     steps = key.strip().split(".")
     if not equals or not all(re.fullmatch(r"[A-Za-z0-9_-]+", step) for step in steps):
-        raise ValueError(f"--set is {text!r}; write it as key=value, such as sweep.samples=100")
+        raise InputError("--set", f"is {text!r}", "write it as key=value, such as sweep.samples=100")
     return _put(table, steps, _value(value.strip()), key.strip())
 
 
@@ -165,7 +166,7 @@ def _put(table: dict[str, Any], steps: list[str], value: Any, key: str) -> dict[
         return table | {steps[0]: value}
     inner = table.get(steps[0], {})
     if not isinstance(inner, dict):
-        raise ValueError(f"--set is {key!r}; {steps[0]} holds a value, not a table")
+        raise InputError("--set", f"is {key!r}", f"{steps[0]} holds a value, not a table")
     return table | {steps[0]: _put(inner, steps[1:], value, key)}
 
 
@@ -227,5 +228,5 @@ class Chosen:
 def _increasing(name: str, edges: tuple[Any, ...]) -> tuple[float, ...]:
     numbers = all(isinstance(edge, int | float) and not isinstance(edge, bool) for edge in edges)
     if not numbers or any(a >= b for a, b in itertools.pairwise(edges)):
-        raise ValueError(f"sweep.histograms.{name} is {list(edges)}; give increasing numbers, the edges of the bins")
+        raise InputError(f"sweep.histograms.{name}", f"is {list(edges)}", "give increasing numbers, the edges of the bins")
     return tuple(float(edge) for edge in edges)

@@ -36,7 +36,7 @@ import jax.numpy as jnp
 import numpy as np
 import pydantic
 
-from dpjax._errors import invalid
+from dpjax._errors import InputError
 from dpjax.sweep.workload import Scalar
 
 _Model = TypeVar("_Model", bound=pydantic.BaseModel)
@@ -49,50 +49,50 @@ class Table(pydantic.BaseModel):
 
 
 def validated(model: type[_Model], table: Mapping[str, Any], where: str = "") -> _Model:
-    """`table` as an instance of `model`, or a ValueError of one sentence; `where` is the dotted key that holds the table."""
+    """`table` as an instance of `model`; raises InputError for its first fault. `where` is the dotted key that holds the table."""
     try:
         return model.model_validate(dict(table))
     except pydantic.ValidationError as error:
         faults = error.errors(include_url=False)
-        more = f" ({len(faults) - 1} more after this one)" if len(faults) > 1 else ""
-        raise ValueError(_sentence(model, faults[0], where) + more) from None
+        first = _fault(model, faults[0], where)
+        if len(faults) > 1:
+            first = InputError(first.argument, f"{first.problem} ({len(faults) - 1} more after this one)", first.remedy)
+        raise first from None
 
 
-def unknown_key(key: str, known: Iterable[str], where: str = "") -> str:
-    """The sentence that refuses `key` and names the nearest known one."""
+def unknown_key(key: str, known: Iterable[str], where: str = "") -> InputError:
+    """The error that refuses `key` and names the nearest known one."""
     known = sorted(known)
     near = difflib.get_close_matches(key, known, n=1)
     hint = f"did you mean {_dotted(where, near[0])}?" if near else f"known here: {', '.join(known) or 'nothing'}"
-    return f"{_dotted(where, key)} is not a known key; {hint}"
+    return InputError(_dotted(where, key), "is not a known key", hint)
 
 
 def refuse_unknown(keys: Iterable[str], known: Iterable[str], where: str = "") -> None:
-    """Raise ValueError for the first of `keys` that is not `known`."""
+    """Raise InputError for the first of `keys` that is not `known`."""
     known = list(known)
     for key in keys:
         if key not in known:
-            raise ValueError(unknown_key(key, known, where))
+            raise unknown_key(key, known, where)
 
 
-def _sentence(model: type[pydantic.BaseModel], fault: Any, where: str) -> str:
+def _fault(model: type[pydantic.BaseModel], fault: Any, where: str) -> InputError:
     location: Sequence[Any] = fault["loc"]
     key = _dotted(where, *location)
     if fault["type"] == "extra_forbidden":
         return unknown_key(str(location[-1]), _fields_at(model, location[:-1]), _dotted(where, *location[:-1]))
     if fault["type"] == "missing":
-        return f"{key} is missing"
+        return InputError(key, "is missing")
     if fault["type"] == "value_error":
         inner = fault["ctx"]["error"]
         if isinstance(inner, pydantic.ValidationError):  # a validator that itself used a model
-            return _sentence(model, inner.errors(include_url=False)[0], key)
-        text = str(inner)
-        if location and text.startswith(f"{location[-1]} is "):  # the validator of one key knows the key's own name only
-            return key + text.removeprefix(str(location[-1]))
-        return text if not location or text.startswith(key) else f"{key}: {text}"
-    try:
-        invalid(key, fault["input"], fault["msg"][:1].lower() + fault["msg"][1:])
-    except ValueError as error:
-        return str(error)
+            return _fault(model, inner.errors(include_url=False)[0], key)
+        if isinstance(inner, InputError):  # the validator of one key knows the key's own name only
+            own = bool(location) and inner.argument == str(location[-1])
+            return inner.renamed(key) if own else inner
+        return InputError(key, str(inner))
+    problem = f"is {fault['input']!r}"
+    return InputError(key, problem, fault["msg"], value=fault["input"])
 
 
 def _dotted(*parts: Any) -> str:
@@ -118,10 +118,10 @@ def axis_values(name: str, spec: Any) -> tuple[Scalar, ...]:
     """The values of axis `name`; `spec` is a list of values, one value, or a range. ValueError names the axis and the fault."""
     values = _range(name, spec) if isinstance(spec, Mapping) else _listed(name, spec)
     if not values:
-        raise ValueError(f"{name} is empty; give at least one value")
+        raise InputError(name, "is empty", "give at least one value")
     for value in values:
         if isinstance(value, float) and not math.isfinite(value):
-            raise ValueError(f"{name} holds {value}; give finite values")
+            raise InputError(name, f"holds {value}", "give finite values")
     return values
 
 
@@ -129,9 +129,9 @@ def _listed(name: str, spec: Any) -> tuple[Scalar, ...]:
     values = spec if isinstance(spec, Sequence) and not isinstance(spec, str) else [spec]
     for value in values:
         if not isinstance(value, bool | int | float | str):
-            raise ValueError(f"{name} holds {value!r}; give numbers, strings or booleans")
+            raise InputError(name, f"holds {value!r}", "give numbers, strings or booleans")
     if len({_kind(value) for value in values}) > 1:
-        raise ValueError(f"{name} is {list(values)}; give values of one kind, numbers or strings or booleans")
+        raise InputError(name, f"is {list(values)}", "give values of one kind, numbers or strings or booleans")
     return tuple(values)
 
 
@@ -142,10 +142,10 @@ def _kind(value: Scalar) -> type:
 def _range(name: str, spec: Mapping[str, Any]) -> tuple[Scalar, ...]:
     refuse_unknown(spec, ["start", "stop", "step", "num", "log"], name)
     if ("step" in spec) == ("num" in spec) or "start" not in spec or "stop" not in spec:
-        raise ValueError(f"{name} is {dict(spec)}; a range has start, stop and either step or num")
+        raise InputError(name, f"is {dict(spec)}", "a range has start, stop and either step or num")
     log = spec.get("log", False)
     if not isinstance(log, bool) or (log and "step" in spec):
-        raise ValueError(f"{name} is {dict(spec)}; log is true or false and goes with num")
+        raise InputError(name, f"is {dict(spec)}", "log is true or false and goes with num")
     start, stop = _decimal(name, spec, "start"), _decimal(name, spec, "stop")
     whole = all(isinstance(spec[key], int) for key in ("start", "stop", "step") if key in spec) and "step" in spec
     with decimal.localcontext(_CONTEXT):
@@ -158,7 +158,7 @@ def _range(name: str, spec: Mapping[str, Any]) -> tuple[Scalar, ...]:
 
 def _stepped(name: str, start: Decimal, stop: Decimal, step: Decimal) -> list[Decimal]:
     if step == 0 or (stop - start) / step < 0:
-        raise ValueError(f"{name}.step is {step}; a step leads from start {start} towards stop {stop}")
+        raise InputError(f"{name}.step", f"is {step}", f"a step leads from start {start} towards stop {stop}")
     count = int((stop - start) / step) + 1
     _bounded(name, count)
     return [start + i * step for i in range(count)]
@@ -166,25 +166,25 @@ def _stepped(name: str, start: Decimal, stop: Decimal, step: Decimal) -> list[De
 
 def _spaced(name: str, start: Decimal, stop: Decimal, num: Any, log: bool) -> list[Decimal]:
     if not isinstance(num, int) or isinstance(num, bool) or num < 2:
-        raise ValueError(f"{name}.num is {num!r}; give a whole number, at least 2")
+        raise InputError(f"{name}.num", f"is {num!r}", "give a whole number, at least 2")
     _bounded(name, num)
     if not log:
         return [start + i * (stop - start) / (num - 1) for i in range(num)]
     if start <= 0 or stop <= 0:
-        raise ValueError(f"{name} runs from {start} to {stop}; a logarithmic range has positive ends")
+        raise InputError(name, f"runs from {start} to {stop}", "a logarithmic range has positive ends")
     low, high = start.ln(), stop.ln()
     return [(low + i * (high - low) / (num - 1)).exp() for i in range(num)]
 
 
 def _bounded(name: str, count: int) -> None:
     if count > _MOST:
-        raise ValueError(f"{name} has {count} values; at most {_MOST} are allowed")
+        raise InputError(name, f"has {count} values", f"at most {_MOST} are allowed")
 
 
 def _decimal(name: str, spec: Mapping[str, Any], key: str) -> Decimal:
     value = spec[key]
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"{name}.{key} is {value!r}; give a finite number")
+        raise InputError(f"{name}.{key}", f"is {value!r}", "give a finite number")
     return Decimal(repr(value))
 
 
@@ -225,18 +225,19 @@ class Grid:
     def __post_init__(self) -> None:
         for name in self.axes:
             if not _NAME.fullmatch(name):
-                raise ValueError(f"axis {name!r} has no plain name; use letters, digits and _")
+                raise InputError(f"axis {name!r}", "has no plain name", "use letters, digits and _")
         zipped = [name for group in self.zips for name in group]
         refuse_unknown(zipped, self.axes, "zip")
         for group in self.zips:
             lengths = {name: len(self.axes[name]) for name in group}
             if len(group) < 2 or len(set(lengths.values())) > 1 or len(set(zipped)) < len(zipped):
-                raise ValueError(f"zip is {lengths}; zip two or more axes of one length, each axis once")
+                raise InputError("zip", f"is {lengths}", "zip two or more axes of one length, each axis once")
         if self.size > _MOST_CELLS:
             product = " x ".join(f"{n:,}" for n in self.shape)
-            raise ValueError(
-                f"sweep.axes make {product} = {self.size:,} cells; at most {_MOST_CELLS:,} are allowed: give fewer values, "
-                "zip axes that belong together, or make several sweeps of it"
+            raise InputError(
+                "sweep.axes",
+                f"make {product} = {self.size:,} cells, at most {_MOST_CELLS:,} are allowed",
+                "give fewer values, zip axes that belong together, or make several sweeps of it",
             )
         for names in self.dims.values():
             steps = collections.Counter(zip(*(map(canonical, self.axes[name]) for name in names), strict=True))
@@ -279,14 +280,14 @@ class Shard:
 
     def __post_init__(self) -> None:
         if not 1 <= self.index <= self.total:
-            raise ValueError(f"shard is {self.index}/{self.total}; I/N needs 1 <= I <= N")
+            raise InputError("shard", f"is {self.index}/{self.total}", "I/N needs 1 <= I <= N")
 
     @classmethod
     def parse(cls, text: str) -> Shard:
         """`"2/5"` as a shard."""
         match = re.fullmatch(r"(\d+)/(\d+)", text.strip())
         if not match:
-            raise ValueError(f"shard is {text!r}; write it as I/N, such as 2/5")
+            raise InputError("shard", f"is {text!r}", "write it as I/N, such as 2/5")
         return cls(index=int(match[1]), total=int(match[2]))
 
     @property

@@ -22,6 +22,7 @@ import jax
 import numpy as np
 
 import dpjax
+from dpjax._errors import InputError
 from dpjax.sweep.blocks import automatic_block
 from dpjax.sweep.config import Chosen, Config
 from dpjax.sweep.workload import Workload
@@ -33,7 +34,7 @@ def fingerprint(**parts: Any) -> str:
     for name in sorted(parts):
         for array in _arrays(parts[name]):
             if array.dtype.kind not in "biufU":
-                raise ValueError(f"{name} has dtype {array.dtype}; a fingerprint is taken of numbers or strings")
+                raise InputError(name, f"has dtype {array.dtype}", "a fingerprint is taken of numbers or strings")
             digest.update(repr((name, array.dtype.str, array.shape)).encode())
             digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()

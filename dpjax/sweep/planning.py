@@ -22,6 +22,7 @@ import jax
 import numpy as np
 
 from dpjax import _atomic as atomic
+from dpjax._errors import InputError
 from dpjax.sweep.blocks import Blocks
 from dpjax.sweep.config import Chosen, Config
 from dpjax.sweep.grid import Cell, Grid, Shard, refuse_unknown
@@ -60,9 +61,9 @@ def describe(workload: Workload, grid: Grid, chosen: Chosen) -> dict[str, Any]:
 def _quantity(name: str, quantity: Quantity, workload: Workload) -> dict[str, Any]:
     refuse_unknown(quantity.dims, workload.coordinates, name)
     if not name.isidentifier():
-        raise ValueError(f"quantity {name!r} has no plain name; use letters, digits and _")
+        raise InputError(f"quantity {name!r}", "has no plain name", "use letters, digits and _")
     if any(a >= b for a, b in zip(quantity.edges, quantity.edges[1:], strict=False)):
-        raise ValueError(f"{name} has edges {quantity.edges}; give increasing ones")
+        raise InputError(name, f"has edges {quantity.edges}", "give increasing ones")
     described = dataclasses.asdict(quantity)
     return {key: list(value) if isinstance(value, tuple) else value for key, value in described.items()}
 
@@ -73,7 +74,7 @@ def _distinct(schema: Mapping[str, Any], grid: Grid) -> None:
     names += [f"{measure}_{s}" for measure in schema["measures"] for s in (*STATISTICS, "histogram", "bin", "samples")]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise ValueError(f"the results would hold {repeated[0]} twice; rename an axis or a quantity")
+        raise InputError("the results", f"would hold {repeated[0]} twice", "rename an axis or a quantity")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -128,7 +129,7 @@ def plan(
     chosen = Chosen.of(workload, config.sweep)
     schema = describe(workload, grid, chosen)
     if chosen.taken and config.sweep.samples < 2:
-        raise ValueError(f"sweep.samples is {config.sweep.samples}; an error bar needs at least 2")
+        raise InputError("sweep.samples", f"is {config.sweep.samples}", "an error bar needs at least 2")
     for cell in grid.cells:
         workload.check(cell.values)
     law = law_of(config, workload, data_fingerprint, chosen)
@@ -150,7 +151,7 @@ def _devices(wanted: int | None) -> tuple[Any, ...]:
     """The first `wanted` of this process's devices, or all."""
     found = tuple(jax.local_devices())
     if wanted is not None and wanted > len(found):
-        raise ValueError(f"sweep.devices is {wanted}; this machine has {len(found)}: give at most that, or 'all'")
+        raise InputError("sweep.devices", f"is {wanted}", f"this machine has {len(found)}: give at most that, or 'all'")
     return found[:wanted]
 
 

@@ -9,6 +9,7 @@ import time
 
 import jax
 
+from dpjax._errors import InputError
 from dpjax.sweep.blocks import Executable, Job, Lane
 from dpjax.sweep.planning import Plan, in_words, kept, too_small
 from dpjax.sweep.results import grid_of
@@ -41,7 +42,7 @@ def status(directory: str | os.PathLike[str]) -> Status:
     folder = pathlib.Path(directory)
     manifest = read_manifest(folder)
     if manifest is None:
-        raise ValueError(f"directory is {str(folder)!r}; it holds no sweep")
+        raise InputError("directory", f"is {str(folder)!r}", "it holds no sweep")
     store, grid = Store(directory=folder, digest=manifest["hash"]), grid_of(manifest)
     finished = {cell for cell in range(grid.size) if store.finished(grid.cells[cell]).exists()}
     open_cells = [cell for i, cell in enumerate(grid.cells) if i not in finished]

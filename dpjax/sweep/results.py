@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpjax import _atomic as atomic
-from dpjax._errors import invalid, require
+from dpjax._errors import InputError, invalid, require
 from dpjax.sweep import store as lock
 from dpjax.sweep.blocks import Moments
 from dpjax.sweep.grid import Cell, Grid
@@ -43,18 +43,20 @@ def open(directory: str | os.PathLike[str]) -> xarray.Dataset:
     folder = pathlib.Path(directory)
     manifest = read_manifest(folder)
     if manifest is None:
-        raise ValueError(f"directory is {str(folder)!r}; it holds no sweep")
+        raise InputError("directory", f"is {str(folder)!r}", "it holds no sweep")
     if not (folder / "results.nc").exists():
-        raise ValueError(f"directory is {str(folder)!r}; its sweep is not finished, run it again, or merge its shards")
+        raise InputError("directory", f"is {str(folder)!r}", "its sweep is not finished, run it again, or merge its shards")
     try:
         dataset = xarray.load_dataset(folder / "results.nc", engine="h5netcdf")
     except (OSError, KeyError, RuntimeError) as error:
         if isinstance(error, OSError) and error.errno:  # the system's, not HDF5's word on what is in the file
             raise atomic.StorageError(f"cannot read {folder / 'results.nc'}: {atomic.reason(error)}") from error
-        raise ValueError(f"{folder / 'results.nc'} is damaged ({error}); delete it, then run the sweep again or merge it") from None
+        raise InputError(
+            f"{folder / 'results.nc'}", f"is damaged ({error})", "delete it, then run the sweep again or merge it"
+        ) from None
     if dataset.attrs.get("hash") != manifest["hash"]:
-        raise ValueError(
-            f"{folder / 'results.nc'} was made by another law than the folder's manifest; run the sweep again in a new folder"
+        raise InputError(
+            f"{folder / 'results.nc'}", "was made by another law than the folder's manifest", "run the sweep again in a new folder"
         )
     return dataset
 
@@ -63,7 +65,7 @@ def assemble(store: Store) -> pathlib.Path:
     """Put every cell of a folder into results.nc; ValueError while cells are missing."""
     manifest = read_manifest(store.directory)
     if manifest is None:
-        raise ValueError(f"{store.directory} holds no sweep")
+        raise InputError(str(store.directory), "holds no sweep")
     grid = grid_of(manifest)
     records = {cell.position: store.read(store.finished(cell), cell) for cell in grid.cells}
     errors = {cell.position: store.error_of(cell) or "" for cell in grid.cells if records[cell.position] is None}
@@ -253,7 +255,7 @@ def merge(directories: Sequence[str | os.PathLike[str]], out: str | os.PathLike[
     """
     folders = [pathlib.Path(directory) for directory in directories]
     if not folders:
-        raise ValueError("merge needs a folder; name the folders of the shards")
+        raise InputError("merge", "needs a folder", "name the folders of the shards")
     target = pathlib.Path(out) if out is not None else folders[0]
     manifest = _common_manifest(folders)
     verify(target, manifest["law"])
@@ -281,10 +283,10 @@ def _common_manifest(folders: Sequence[pathlib.Path]) -> dict[str, Any]:
     for folder in folders:
         manifest = read_manifest(folder)
         if manifest is None:
-            raise ValueError(f"directory is {str(folder)!r}; it holds no sweep")
+            raise InputError("directory", f"is {str(folder)!r}", "it holds no sweep")
         if manifests and manifest["hash"] != manifests[0]["hash"]:
             differing = "; ".join(differences(manifest["law"], manifests[0]["law"])[:3])
-            raise ValueError(f"{folder} and {folders[0]} hold different sweeps and cannot be merged: {differing}")
+            raise InputError(f"{folder} and {folders[0]}", "hold different sweeps and cannot be merged", str(differing))
         manifests.append(manifest)
     return manifests[0]
 
@@ -292,8 +294,10 @@ def _common_manifest(folders: Sequence[pathlib.Path]) -> dict[str, Any]:
 def _complete(grid: Grid, stores: Sequence[Store]) -> None:
     missing = [cell for cell in grid.cells if not any(s.finished(cell).exists() or s.failed(cell).exists() for s in stores)]
     if missing:
-        raise ValueError(
-            f"{len(missing)} of {grid.size} cells are in none of the folders, such as {missing[0].text}; run their shards first"
+        raise InputError(
+            f"{len(missing)} of {grid.size} cells",
+            f"are in none of the folders, such as {missing[0].text}",
+            "run their shards first",
         )
 
 

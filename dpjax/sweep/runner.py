@@ -31,6 +31,7 @@ import jax
 import numpy as np
 
 from dpjax import _atomic as atomic
+from dpjax._errors import InputError
 from dpjax.sweep import results
 from dpjax.sweep import store as lock
 from dpjax.sweep.blocks import Blocks, Executable, Job, Lane, Moments, agrees, combine, on_host
@@ -300,15 +301,15 @@ class _Running:
 
     def _exact(self, prepared: Prepared) -> dict[str, np.ndarray]:
         if sorted(prepared.exact) != sorted(self.workload.exact):
-            raise ValueError(
-                f"workload {self.workload.name} gives {sorted(prepared.exact)}, it announces {sorted(self.workload.exact)}"
+            raise InputError(
+                f"workload {self.workload.name}", f"gives {sorted(prepared.exact)}", f"it announces {sorted(self.workload.exact)}"
             )
         sizes = {dim: len(coordinate.values) for dim, coordinate in self.workload.coordinates.items()}
         exact = {name: np.asarray(jax.device_get(value), dtype=np.float64) for name, value in prepared.exact.items()}
         for name, value in exact.items():
             agrees(name, self.workload.exact[name], value.shape, sizes)
             if np.isnan(value).any():
-                raise ValueError(f"{name} is not a number")
+                raise InputError(name, "is not a number")
         return exact
 
     def _interrupted(self) -> None:

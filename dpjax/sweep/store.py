@@ -35,6 +35,7 @@ from typing import Any
 import numpy as np
 
 from dpjax import _atomic as atomic
+from dpjax._errors import InputError
 from dpjax.sweep.blocks import Moments
 from dpjax.sweep.grid import Cell, Shard
 from dpjax.sweep.law import differences, digest_of, now
@@ -75,7 +76,9 @@ def _locked(path: pathlib.Path, mode: int) -> Iterator[None]:
         # ends: with the error below, when its patience is over
         while not _taken(handle, mode, path):
             if time.monotonic() > patience:
-                raise ValueError(f"{path.parent} is in use by {_holder(handle)}; wait for it to end, or choose another folder")
+                raise InputError(
+                    str(path.parent), f"is in use by {_holder(handle)}", "wait for it to end, or choose another folder"
+                )
             time.sleep(0.02)
         _sign(handle)
         yield
@@ -90,9 +93,10 @@ def _taken(handle: int, mode: int, path: pathlib.Path) -> bool:
     except BlockingIOError:
         return False
     except OSError as error:
-        raise ValueError(
-            f"{path.parent} is on a file system without locks ({error.strerror}); choose a folder on another, or have it "
-            "mounted with flock"
+        raise InputError(
+            str(path.parent),
+            f"is on a file system without locks ({error.strerror})",
+            "choose a folder on another, or have it mounted with flock",
         ) from None
     return True
 
@@ -206,9 +210,9 @@ class Store:
 def _load(path: pathlib.Path, digest: str, cell: Cell) -> Record:
     members = _members(path)
     if members.pop("contents").tolist() != sorted(members):
-        raise ValueError("parts of it are missing")
+        raise InputError("parts of it", "are missing")
     if str(members["law"]) != digest or str(members["cell"]) != cell.text:
-        raise ValueError("it belongs to another sweep or cell")
+        raise InputError("it", "belongs to another sweep or cell")
     count = int(members["count"])
     fields: dict[str, dict[str, np.ndarray]] = {}
     for key, value in members.items():
@@ -233,7 +237,7 @@ def _members(path: pathlib.Path) -> dict[str, np.ndarray]:
                 raise
             raise ValueError(str(error)) from error
         if bad is not None:
-            raise ValueError(f"the checksum of {bad} is wrong")
+            raise InputError(f"the checksum of {bad}", "is wrong")
         file.seek(0)
         with np.load(file, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
@@ -247,7 +251,7 @@ def read_manifest(directory: pathlib.Path) -> dict[str, Any] | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (PermissionError, IsADirectoryError, ValueError) as error:
-        raise ValueError(f"{path} cannot be read: {error}") from None
+        raise InputError(str(path), "cannot be read", str(error)) from None
     except OSError as error:
         raise atomic.StorageError(f"cannot read {path}: {atomic.reason(error)}") from error
     if (
@@ -255,7 +259,7 @@ def read_manifest(directory: pathlib.Path) -> dict[str, Any] | None:
         or manifest.get("format") != FORMAT
         or digest_of(manifest.get("law", {})) != manifest.get("hash")
     ):
-        raise ValueError(f"{path} is not a manifest of format {FORMAT}, or it was edited; choose another folder")
+        raise InputError(str(path), f"is not a manifest of format {FORMAT}, or it was edited", "choose another folder")
     return manifest
 
 
@@ -264,11 +268,11 @@ def verify(directory: pathlib.Path, law: Mapping[str, Any]) -> None:
     manifest = read_manifest(directory)
     if manifest is None:
         if directory.exists() and (not directory.is_dir() or any(not _begun(path) for path in directory.iterdir())):
-            raise ValueError(f"output folder is {str(directory)!r}; it exists and holds something else, choose another folder")
+            raise InputError("output folder", f"is {str(directory)!r}", "it exists and holds something else, choose another folder")
         return
     if manifest["hash"] != digest_of(law):
         differing = "; ".join(differences(manifest["law"], law)[:3])
-        raise ValueError(f"{directory} holds the results of another sweep: {differing}. Choose another folder")
+        raise InputError(str(directory), "holds the results of another sweep", f"{differing}. Choose another folder")
 
 
 def _begun(path: pathlib.Path) -> bool:
@@ -286,7 +290,7 @@ def create(directory: pathlib.Path) -> None:
         probe = directory / "lock"
         probe.touch()
     except OSError as error:
-        raise ValueError(f"output folder is {str(directory)!r}; it cannot be written: {error.strerror}") from None
+        raise InputError("output folder", f"is {str(directory)!r}", f"it cannot be written: {error.strerror}") from None
 
 
 def begin(directory: pathlib.Path, law: Mapping[str, Any], schema: Mapping[str, Any], about: Mapping[str, Any]) -> Store:

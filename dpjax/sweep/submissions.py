@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterable, Mapping
 
 from dpjax import _atomic as atomic
+from dpjax._errors import InputError
 from dpjax.sweep import store as lock
 from dpjax.sweep.grid import Cell, Shard
 from dpjax.sweep.law import now
@@ -87,7 +88,7 @@ def _in_slurm() -> set[str]:
         return set()
     told = subprocess.run(["squeue", "--me", "--array", "--noheader", "--format=%i"], capture_output=True, text=True, check=False)
     if told.returncode:
-        raise ValueError(f"squeue does not say which jobs are in the queue: {' '.join(told.stderr.split())}; try again later")
+        raise InputError("squeue", "does not say which jobs are in the queue", f"{' '.join(told.stderr.split())}; try again later")
     return set(told.stdout.split())
 
 
@@ -134,7 +135,7 @@ def shards(directory: str | os.PathLike[str], total: int | None = None) -> Shard
     folder = pathlib.Path(directory)
     manifest = read_manifest(folder)
     if manifest is None:
-        raise ValueError(f"directory is {str(folder)!r}; it holds no sweep")
+        raise InputError("directory", f"is {str(folder)!r}", "it holds no sweep")
     total = total or last_total(folder) or _last_run(folder)
     if total is None:
         return None

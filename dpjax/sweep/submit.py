@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from dpjax._errors import InputError
 from dpjax.sweep import store as lock
 from dpjax.sweep.planning import Plan, refuse_too_small
 from dpjax.sweep.progress import Interrupted, deferred
@@ -68,7 +69,9 @@ def ready(plan: Plan, about: Mapping[str, Any], total: int) -> Shards:
             begin(plan.directory, plan.law, plan.schema, about)
     others = [job for submission in alive(plan.directory) if submission.total != total for job in submission.tasks]
     if others:
-        raise ValueError(f"shards is {total}; jobs of another number of shards have not ended ({others[0]}): wait, or cancel them")
+        raise InputError(
+            "shards", f"is {total}", f"jobs of another number of shards have not ended ({others[0]}): wait, or cancel them"
+        )
     found = shards(plan.directory, total)
     assert found is not None  # a total was given
     return found
@@ -139,12 +142,14 @@ def available(cluster: str) -> Any:
     try:
         submitit = importlib.import_module("submitit")
     except ImportError:
-        raise ValueError(
-            "submitit is not installed; pip install 'dpjax[cluster]', or write a script for sbatch with --script FILE, which needs nothing"
+        raise InputError(
+            "submitit",
+            "is not installed",
+            "pip install 'dpjax[cluster]', or write a script for sbatch with --script FILE, which needs nothing",
         ) from None
     if cluster == "slurm" and not all(map(shutil.which, ("sbatch", "srun", "squeue"))):
-        raise ValueError(
-            "cluster is 'slurm'; sbatch is not on the PATH: call this where SLURM's commands are, or use --cluster local"
+        raise InputError(
+            "cluster", "is 'slurm'", "sbatch is not on the PATH: call this where SLURM's commands are, or use --cluster local"
         )
     return submitit
 
@@ -182,7 +187,7 @@ def array_script(
 
 def _option(name: str, value: str | int | None) -> str:
     if not str(value).isprintable():
-        raise ValueError(f"sbatch option {name} is {value!r}; a line of a script holds printable characters only")
+        raise InputError(f"sbatch option {name}", f"is {value!r}", "a line of a script holds printable characters only")
     return f"#SBATCH --{name}" if value is None else f"#SBATCH --{name}={shlex.quote(str(value))}"
 
 

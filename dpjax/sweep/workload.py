@@ -24,6 +24,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import jax
 import numpy as np
 
+from dpjax._errors import InputError
+
 Scalar = bool | int | float | str
 
 
@@ -128,20 +130,20 @@ def builder(name: str) -> Builder:
     if not colon:
         near = difflib.get_close_matches(name, WORKLOADS, n=1)
         meant = f"did you mean {near[0]}? Known" if near else "known"
-        raise ValueError(
-            f"workload is {name!r}; {meant} are {', '.join(WORKLOADS)}, and package.module:builder for one of your own"
+        raise InputError(
+            "workload", f"is {name!r}", f"{meant} are {', '.join(WORKLOADS)}, and package.module:builder for one of your own"
         )
     try:
         return getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
-        raise ValueError(f"workload is {name!r}; it cannot be imported: {error}") from error
+        raise InputError("workload", f"is {name!r}", f"it cannot be imported: {error}") from error
 
 
 def build(name: str, dataset: Any, mechanism: Mapping[str, Any]) -> Workload:
     """The workload `name` on a data set (None where the config has no [data]) with a [mechanism] table."""
     workload = builder(name)(dataset, mechanism)
     if not isinstance(workload, Workload):
-        raise ValueError(
-            f"workload is {name!r}; its builder returned a {type(workload).__name__}, which lacks parts of the protocol"
+        raise InputError(
+            "workload", f"is {name!r}", f"its builder returned a {type(workload).__name__}, which lacks parts of the protocol"
         )
     return workload

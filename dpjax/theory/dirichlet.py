@@ -116,7 +116,7 @@ def ergodicity_bound(P: Real, k: Real, kl: Real, pi: Real) -> Bound:
 def _kl(kl: Real) -> np.ndarray:
     rows = float64(kl, "kl")
     good = rows.ndim == 1 and rows.size > 0 and bool((np.isfinite(rows) & (rows >= 0)).all())
-    require(good, "kl", kl, "it must hold one expected KL, finite and at least 0, for each row")
+    require(good, "kl", kl, "", must="hold one expected KL, finite and at least 0, for each row")
     return rows
 
 

@@ -155,7 +155,7 @@ def farthest_rows(P: Float[np.ndarray, "n n"]) -> float:
 
 def _require_small(chain: JointChain, argument: str) -> None:
     n = chain.n_states
-    require(n**2 <= _LARGEST, "chain", f"{n} states", f"the joint chain is too large here; give {argument}")
+    require(n**2 <= _LARGEST, "chain", None, f"the joint chain is too large here; give {argument}", problem=f"is {n} states")
 
 
 _LARGEST_EXPONENT = 300.0  # theta (W_max - W_min)

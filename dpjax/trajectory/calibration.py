@@ -86,8 +86,9 @@ def require_losing(largest: float) -> None:
     require(
         largest > 0,
         "chain",
-        "all states at distance zero",
+        None,
         "no output tells its states apart at any epsilon; there is nothing to match",
+        problem="is all states at distance zero",
     )
 
 
@@ -125,7 +126,13 @@ def match_substitution(
 def require_graded(m: Any) -> None:
     """ValueError for what is not a mechanism for Definition 4 that draws one step at a time: its exact loss is compared with a distance."""
     graded = isinstance(m, StepLaws) and isinstance(getattr(m, "adjacency", None), Adjacency)
-    require(graded, "m", f"a {type(m).__name__}", "give a TrajectoryMechanism: it is for Mechanism 1 and its variants alone")
+    require(
+        graded,
+        "m",
+        None,
+        "give a TrajectoryMechanism: it is for Mechanism 1 and its variants alone",
+        problem=f"is a {type(m).__name__}",
+    )
 
 
 def exact_scale(m: Any, tolerance: float = FINE, store: Store = None, progress: Progress | None = None) -> float:
@@ -141,8 +148,9 @@ def exact_scale(m: Any, tolerance: float = FINE, store: Store = None, progress: 
     require(
         bool((G_sym[~np.eye(len(G_sym), dtype=bool)] > 0).all()),
         "chain",
-        "two states at distance zero",
+        None,
         "use the theorem's scale, m.scale",
+        problem="is two states at distance zero",
     )
 
     target = m.epsilon / m.rho

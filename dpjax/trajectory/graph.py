@@ -302,7 +302,7 @@ def _require_irreducible(chain: MarkovChain, edges: Edges) -> None:
         reaching = scipy.sparse.csgraph.breadth_first_order(graph.T.tocsr(), 0, return_predecessors=False)
         origin, end = int(np.setdiff1d(np.arange(edges.n_states), reaching)[0]), 0
     i, j = chain.labels[origin], chain.labels[end]
-    invalid("chain", "reducible", f"state {j!r} cannot be reached from state {i!r}; use chain.largest_class()")
+    invalid("chain", None, f"state {j!r} cannot be reached from state {i!r}; use chain.largest_class()", problem="is reducible")
 
 
 Trajectory = Any  # whole numbers, one-dimensional: a NumPy or JAX array, or a sequence

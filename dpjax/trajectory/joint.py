@@ -326,4 +326,9 @@ def _by_running(chain: JointChain) -> Float[np.ndarray, "n n"]:
         law = after
         if moved <= _SETTLED:
             return law
-    return invalid("chain", f"still moving by {moved:.1e} after {_MOVES} steps", "use joint_law with the horizon that you need")
+    return invalid(
+        "chain",
+        None,
+        "use joint_law with the horizon that you need",
+        problem=f"is still moving by {moved:.1e} after {_MOVES} steps",
+    )

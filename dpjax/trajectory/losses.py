@@ -257,8 +257,9 @@ def _tiles(m: StepLaws, store: Store) -> LossTiles:
     require(
         store is not None or affordable(m),
         "chain",
-        f"{m.graph.n_states} states, {len(m.graph.edges.states)} edges",
+        None,
         "all pairs are many: give a folder as store, which keeps what is done; or use m.loss_bounds(), the proved bound",
+        problem=f"is {m.graph.n_states} states, {len(m.graph.edges.states)} edges",
     )
     return LossTiles(m, store)
 

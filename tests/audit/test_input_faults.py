@@ -64,14 +64,14 @@ def test_a_sampler_that_returns_another_number_of_draws(other):
         return np.zeros(n + other)
 
     for name, samplers in (("p", (short, honest)), ("q", (honest, short)), ("p", (short, short))):
-        with pytest.raises(ValueError, match=rf"the shape of sampler_{name}'s outputs is \({100 + other},\); return 100 draws"):
+        with pytest.raises(ValueError, match=rf"the shape of sampler_{name}'s outputs is \({100 + other},\). Return 100 draws"):
             audit(*samplers, KEY, 100)
-    with pytest.raises(ValueError, match=r"the shape of the scores of sampler_p is .*; return 100, one for each draw"):
+    with pytest.raises(ValueError, match=r"the shape of the scores of sampler_p is .*. Return 100, one for each draw"):
         audit(honest, honest, KEY, 100, score=lambda x: short(None, len(x)))
 
 
 def test_a_sampler_that_returns_one_number():
-    with pytest.raises(ValueError, match=r"the shape of sampler_p's outputs is \(\); return 100 draws"):
+    with pytest.raises(ValueError, match=r"the shape of sampler_p's outputs is \(\). Return 100 draws"):
         audit(lambda key, n: 0.0, lambda key, n: 0.0, KEY, 100)
 
 

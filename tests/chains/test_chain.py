@@ -115,9 +115,9 @@ def test_largest_class_of_a_chain_keeps_labels_counts_and_initial():
 
 
 def test_no_class_of_two_states_is_an_error():
-    with pytest.raises(ValueError, match="no two states"):
+    with pytest.raises(ValueError, match="No two states"):
         largest_class_of_counts([[1, 1], [0, 1]])
-    with pytest.raises(ValueError, match="no two states"):
+    with pytest.raises(ValueError, match="No two states"):
         MarkovChain.from_counts([[1, 1], [0, 1]]).largest_class()
 
 
@@ -128,12 +128,12 @@ GOOD = [[1, 2], [3, 4]]
 @pytest.mark.parametrize(
     ("counts", "message"),
     [
-        ([[1, -2], [3, 4]], r"counts\['a', 'b'\] is -2; negative"),
-        ([[1, 2], [3.5, 4]], r"counts\['b', 'a'\] is 3.5; fractional"),
-        ([[1, 2], [3, np.nan]], r"counts\['b', 'b'\] is nan; not finite"),
-        ([[1, np.inf], [3, 4]], r"counts\['a', 'b'\] is inf; not finite"),
-        ([[1, 2.0**54], [3, 4]], "above 2"),
-        ([[1, 2], [0, 0]], r"\['b'\]; their rows are empty.*largest_class_of_counts"),
+        ([[1, -2], [3, 4]], r"counts\['a', 'b'\] is -2. Negative"),
+        ([[1, 2], [3.5, 4]], r"counts\['b', 'a'\] is 3.5. Fractional"),
+        ([[1, 2], [3, np.nan]], r"counts\['b', 'b'\] is nan. Not finite"),
+        ([[1, np.inf], [3, 4]], r"counts\['a', 'b'\] is inf. Not finite"),
+        ([[1, 2.0**54], [3, 4]], "Above 2"),
+        ([[1, 2], [0, 0]], r"\['b'\]. Their rows are empty.*largest_class_of_counts"),
         ([[1, 2, 3], [3, 4, 5]], "square"),
     ],
 )
@@ -146,23 +146,23 @@ def test_bad_counts_are_refused(form, counts, message):
     ("make", "message"),
     [
         (lambda: MarkovChain.from_counts([[1]]), "at least two states"),
-        (lambda: MarkovChain.from_counts(GOOD, labels=["a", "a"]), "label is 'a'; it is given twice"),
-        (lambda: MarkovChain.from_counts(GOOD, labels=["a"]), "number of labels is 1; there are 2 states"),
+        (lambda: MarkovChain.from_counts(GOOD, labels=["a", "a"]), "label is 'a'. It is given twice"),
+        (lambda: MarkovChain.from_counts(GOOD, labels=["a"]), "number of labels is 1. There are 2 states"),
         (lambda: MarkovChain.from_counts([["1", "2"], ["3", "4"]]), "whole numbers"),
         (lambda: MarkovChain.from_counts(GOOD, initial=[0.5, 0.6]), "sum to 1"),
         (lambda: MarkovChain.from_counts(GOOD, initial=[-0.5, 1.5]), "not negative"),
         (lambda: MarkovChain.from_counts(GOOD, initial=[np.nan, 1]), "finite"),
         (lambda: MarkovChain.from_counts(GOOD, initial=[0.2, 0.3, 0.5]), "shape of initial"),
         (lambda: MarkovChain.from_matrix([[0.5, 0.5], [0.5, 0.6]]), "sum of row 1 of P is 1.1"),
-        (lambda: MarkovChain.from_matrix([[0.5, 0.5], [1.5, -0.5]]), "-0.5; entries"),
+        (lambda: MarkovChain.from_matrix([[0.5, 0.5], [1.5, -0.5]]), "-0.5. Entries"),
         (lambda: MarkovChain.from_matrix(np.array([[0.5, 0.5], [0.5, 0.5 + 2e-9]])), "sum of row 1"),
         (lambda: MarkovChain.from_matrix(np.ones((2, 3)) / 3), "square"),
         (lambda: MarkovChain.from_matrix([[1.0]]), "at least two states"),
-        (lambda: MarkovChain.from_counts(GOOD).index("z"), "label is 'z'; it is no state"),
-        (lambda: MarkovChain.from_trajectories([["a", "b"]]), r"\['b'\]; their rows are empty"),
+        (lambda: MarkovChain.from_counts(GOOD).index("z"), "label is 'z'. It is no state"),
+        (lambda: MarkovChain.from_trajectories([["a", "b"]]), r"\['b'\]. Their rows are empty"),
         (lambda: MarkovChain.from_trajectories([]), "at least two states"),
         (lambda: MarkovChain.from_pairs([("a", "b", "c")]), r"pairs\[0\]"),
-        (lambda: MarkovChain.from_pairs([("a", "q")], labels=["a", "b"]), "'q'; it is not among the labels"),
+        (lambda: MarkovChain.from_pairs([("a", "q")], labels=["a", "b"]), "'q'. It is not among the labels"),
     ],
 )
 def test_bad_input_is_named(make, message):

@@ -113,21 +113,21 @@ def test_a_failed_cell_makes_the_exit_code_1(call, config, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--set", "sweep.sampels=3"], "sweep.sampels is not a known key; did you mean sweep.samples?"),
-        (["--set", "sweep.axes.mu=[1, 1]"], "sweep.axes.mu repeats 1.0; give each value once"),
-        (["--set", "sweep.axes.nu=[1]"], "sweep.axes.nu is not a known key; known here: label, mu, replicate, sigma"),
-        (["--set", "sweep.axes.sigma=[0]"], "sigma is 0; give a positive deviation"),
-        (["--set", "sweep.memory=1 KB"], "sweep.memory is 1,000 bytes; one block of 16 samples needs"),
+        (["--set", "sweep.sampels=3"], "sweep.sampels is not a known key. Did you mean sweep.samples?"),
+        (["--set", "sweep.axes.mu=[1, 1]"], "sweep.axes.mu repeats 1.0. Give each value once"),
+        (["--set", "sweep.axes.nu=[1]"], "sweep.axes.nu is not a known key. Known here: label, mu, replicate, sigma"),
+        (["--set", "sweep.axes.sigma=[0]"], "sigma is 0. Give a positive deviation"),
+        (["--set", "sweep.memory=1 KB"], "sweep.memory is 1,000 bytes. One block of 16 samples needs"),
         (
             ["--set", "workload=none"],
-            "workload is 'none'; known are dirichlet-vector, dirichlet-matrix, count-matrix, count-comparison, trajectory, and"
+            "workload is 'none'. Known are dirichlet-vector, dirichlet-matrix, count-matrix, count-comparison, trajectory, and"
             " package.module:builder",
         ),
-        (["--set", "workload=trajectries"], "workload is 'trajectries'; did you mean trajectory? Known are dirichlet-vector,"),
-        (["--set", "sweep.memory=lots"], "sweep.memory is 'lots'; give bytes, or a text such as '256 MiB'"),
-        (["--set", "sweep.devices=none"], "sweep.devices is 'none'; give 'all' or a whole number"),
-        (["--set", "sweep.block=some"], "sweep.block is 'some'; give 'auto' or a whole number"),
-        (["--set", "name=../../evil"], "name is '../../evil'; it names the folder of the results: no / or \\, no dot in front"),
+        (["--set", "workload=trajectries"], "workload is 'trajectries'. Did you mean trajectory? Known are dirichlet-vector,"),
+        (["--set", "sweep.memory=lots"], "sweep.memory is 'lots'. Give bytes, or a text such as '256 MiB'"),
+        (["--set", "sweep.devices=none"], "sweep.devices is 'none'. Give 'all' or a whole number"),
+        (["--set", "sweep.block=some"], "sweep.block is 'some'. Give 'auto' or a whole number"),
+        (["--set", "name=../../evil"], "name is '../../evil'. It names the folder of the results: no / or \\, no dot in front"),
         (
             ["--set", "sweep.axes.mu={start=1, stop=100000, step=1}", "--set", "sweep.axes.sigma={start=1, stop=100000, step=1}"],
             "sweep.axes make 100,000 x 100,000 = 10,000,000,000 cells; at most 1,000,000 are allowed",
@@ -194,7 +194,7 @@ def test_data_reach_the_workload_the_law_and_the_results(call, config, tmp_path,
     assert attributes["data_fingerprint"] == sweep.fingerprint(counts=np.array([[1, 2], [3, 4]]), matrix=None, labels=["a", "7"])
     code, _, complaint = call("run", config, "--out", tmp_path / "out", "--set", "data.sorce=grades")
     assert code == 2
-    assert "data.sorce is not a known key; did you mean data.source?" in complaint or "data.source is missing" in complaint
+    assert "data.sorce is not a known key. Did you mean data.source?" in complaint or "data.source is missing" in complaint
 
 
 def test_what_was_found_on_this_machine(call):
@@ -211,7 +211,7 @@ def test_what_was_found_on_this_machine(call):
         (ValueError("k is 3; no"), 2, "dpjax: error: k is 3; no\n"),
         (sweep.StorageError("cannot write x: full"), 1, "dpjax: error: cannot write x: full. What was stored before is kept"),
         (FileNotFoundError(2, "No such file", "trips.parquet"), 2, "dpjax: error: trips.parquet: No such file\n"),
-        (MemoryError(), 1, "dpjax: error: out of memory. What was stored before is kept; the same command continues"),
+        (MemoryError(), 1, "dpjax: error: out of memory. What was stored before is kept. The same command continues"),
         (MemoryError("Unable to allocate 8 GiB"), 1, "dpjax: error: out of memory (Unable to allocate 8 GiB). What was"),
         (KeyboardInterrupt(), 130, "dpjax: stopped\n"),
         (ZeroDivisionError("a fault"), 70, "Traceback"),

@@ -55,7 +55,7 @@ def test_an_array_on_slurm_and_nothing_twice(call, config, tmp_path, slurm):
     assert "2 queued (1,3)" in call(*words)[1]
     code, _, complaint = call(*words, "--shards", "2")
     assert code == 2
-    assert "shards is 2; jobs of another number of shards have not ended (77_0): wait, or cancel them" in complaint
+    assert "shards is 2. Jobs of another number of shards have not ended (77_0): wait, or cancel them" in complaint
     (slurm / "queue").write_text("77_0\n77_1\n77_2\n")
     code, said, _ = call(*words)
     assert (code, said.splitlines()[-1]) == (0, "nothing to start")
@@ -78,7 +78,7 @@ def test_what_sbatch_or_squeue_refuse_is_one_sentence(call, config, tmp_path, sl
     (slurm / "squeue").write_text("#!/bin/sh\necho 'slurm_load_jobs error: Unable to contact' >&2; exit 1\n")
     code, _, complaint = call(*words)
     assert code == 2
-    assert "squeue does not say which jobs are in the queue: slurm_load_jobs error: Unable to contact; try again later" in complaint
+    assert "squeue does not say which jobs are in the queue: slurm_load_jobs error: Unable to contact. Try again later" in complaint
     assert "3 missing" in call("info", tmp_path / "out")[1]  # to look, the folder is enough
 
 
@@ -101,16 +101,16 @@ def test_the_plain_script_names_what_is_missing(call, config, tmp_path, monkeypa
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((), "submit needs one target; name --cluster slurm, --cluster local or --script FILE"),
+        ((), "submit needs one target. Name --cluster slurm, --cluster local or --script FILE"),
         (("--cluster", "local", "--script", "x.sh"), "submit needs one target"),
-        (("--cluster", "lsf"), "cluster is 'lsf'; it can be slurm or local"),
+        (("--cluster", "lsf"), "cluster is 'lsf'. It can be slurm or local"),
         (
             ("--cluster", "local", "--memory", "4G"),
-            "cluster is 'local'; partition, account, time, memory, cpus, gpus and sbatch are for",
+            "cluster is 'local'. Partition, account, time, memory, cpus, gpus and sbatch are for",
         ),
-        (("--cluster", "slurm"), "cluster is 'slurm'; sbatch is not on the PATH: call this where SLURM's commands are, or use"),
-        (("--cluster", "slurm", "--sbatch", "qos"), "--sbatch is 'qos'; write it as option=value, such as qos=low"),
-        (("--cluster", "local", "--set", "sweep.sampels=3"), "sweep.sampels is not a known key; did you mean sweep.samples?"),
+        (("--cluster", "slurm"), "cluster is 'slurm'. Sbatch is not on the PATH: call this where SLURM's commands are, or use"),
+        (("--cluster", "slurm", "--sbatch", "qos"), "--sbatch is 'qos'. Write it as option=value, such as qos=low"),
+        (("--cluster", "local", "--set", "sweep.sampels=3"), "sweep.sampels is not a known key. Did you mean sweep.samples?"),
     ],
 )
 def test_a_mistake_costs_one_sentence(call, config, tmp_path, monkeypatch, words, message):
@@ -125,7 +125,7 @@ def test_without_submitit(call, config, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "submitit", None)
     code, _, complaint = call("submit", config, "--cluster", "local", "--out", tmp_path / "out")
     assert code == 2
-    assert "submitit is not installed; pip install 'dpjax[cluster]', or write a script for sbatch with --script FILE" in complaint
+    assert "submitit is not installed. Pip install 'dpjax[cluster]', or write a script for sbatch with --script FILE" in complaint
     assert call("submit", config, "--script", tmp_path / "a.sh", "--out", tmp_path / "out")[0] == 0
 
 
@@ -170,10 +170,10 @@ def test_a_refused_submit_leaves_the_folders_as_they_were(call, config, tmp_path
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--script", "absent/a.sh"), "script is 'absent/a.sh'; its folder does not exist, make it first"),
-        (("--script", "commands"), "script is 'commands'; it cannot be written, name another file"),
-        (("--script", "a.sh", "--sbatch", "comment=a\nb"), "sbatch option comment is 'a\\nb'; a line of a script holds printable"),
-        (("--script", "a.sh", "--shards", "1000000000"), "shards is 1000000000; the sweep has 3 cells: give at most one shard"),
+        (("--script", "absent/a.sh"), "script is 'absent/a.sh'. Its folder does not exist, make it first"),
+        (("--script", "commands"), "script is 'commands'. It cannot be written, name another file"),
+        (("--script", "a.sh", "--sbatch", "comment=a\nb"), "sbatch option comment is 'a\\nb'. A line of a script holds printable"),
+        (("--script", "a.sh", "--shards", "1000000000"), "shards is 1000000000. The sweep has 3 cells: give at most one shard"),
         (("--cluster", "slurm", "--out", "50%"), "SLURM reads % in the names of logs: choose a folder without"),
     ],
 )

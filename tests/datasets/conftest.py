@@ -3,6 +3,8 @@ from collections.abc import Callable
 
 import pytest
 
+from dpjax._errors import InputError
+
 
 @pytest.fixture
 def write(tmp_path) -> Callable:
@@ -22,10 +24,10 @@ def refused() -> Callable:
     """Call and expect one ValueError of one plain sentence that holds all `words`, without another exception chained to it."""
 
     def check(call, *words, **options):
-        with pytest.raises(ValueError, match=r".+; .+") as caught:
+        with pytest.raises(ValueError, match=r".+\. .+") as caught:
             call(**options)
         error = caught.value
-        assert type(error) is ValueError
+        assert type(error) is InputError
         assert error.__cause__ is None
         assert error.__context__ is None or error.__suppress_context__
         message = str(error)

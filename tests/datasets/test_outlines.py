@@ -57,7 +57,7 @@ def test_a_state_without_an_outline_is_said(write, data):
     assert placed.outlines[1] == ()
     assert placed.positions is None
     assert placed.report.notes == ("No outline is known for 2.",)
-    with pytest.raises(ValueError, match="none of these ids is a state"):
+    with pytest.raises(ValueError, match="None of these ids is a state"):
         attach_outlines(data, read_zone_outlines(write("z.geojson", _collection(_feature(9, SQUARE)))))
 
 

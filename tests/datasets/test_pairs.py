@@ -79,9 +79,9 @@ def test_many_states_make_sparse_counts_few_make_dense(write):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("a,b,count\n1,2,3\n", ["origin", "pulocationid or from", "columns are a, b, count"]),
+        ("a,b,count\n1,2,3\n", ["origin", "origin or pulocationid", "columns are a, b, count"]),
         ("from,to\n1,2\n", ["count", "columns are from, to"]),
-        ("from,to,count\n1,2,3\n1,2\n", ["line 3", "every row needs 3"]),
+        ("from,to,count\n1,2,3\n1,2\n", ["line 3", "Every row needs 3"]),
         ("from,to,count\n1,2,-3\n", ["line 2", "negative"]),
         ("from,to,count\n1,2,3.5\n", ["line 2", "fractional"]),
         ("from,to,count\n1,2,inf\n", ["line 2", "finite"]),

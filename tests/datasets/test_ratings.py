@@ -100,7 +100,7 @@ def test_a_plain_square_matrix_has_numbered_states(write):
         ("from,A,B\nA,0.5,0.5\nB,0.5,0.6\n", {"kind": "probabilities", "allow_gap": 0.5}, ["not be above 1"]),
         ("from,A,B\nA,0.5,0.5\nB,1.5,-0.5\n", {}, ["line 3", "'-0.5'", "negative"]),
         ("from,A,B\nA,0.5,0.5\nB,nan,0.5\n", {}, ["line 3", "finite"]),
-        ("from,A,B\nA,0.5,0.5\nB,x,0.5\n", {}, ["line 3", "give a number"]),
+        ("from,A,B\nA,0.5,0.5\nB,x,0.5\n", {}, ["line 3", "Give a number"]),
         ("from,A,B\nA,0.5,0.5\nB,0.5\n", {}, ["line 3", "needs 3"]),
         ("from,A,B\nA,0.5,0.5\nC,0.5,0.5\n", {}, ["line 3", "'C'", "among the columns"]),
         ("from,A,B\nA,0.5,0.5\n", {}, ["state B", "no row"]),

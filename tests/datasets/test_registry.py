@@ -27,15 +27,15 @@ def test_load_hands_the_options_on(write):
 
 @pytest.mark.parametrize("call", [load, lambda **table: DataConfig.model_validate(table)])
 def test_unknown_names_are_refused_with_the_nearest_and_the_known(call):
-    with pytest.raises(ValueError, match=r"source is 'manhatan'; did you mean manhattan.*wikispeedia"):
+    with pytest.raises(ValueError, match=r"source is 'manhatan'. Did you mean manhattan.*wikispeedia"):
         call(source="manhatan")
-    with pytest.raises(ValueError, match=r"an option of tlc-trips is 'mnth'; did you mean month.*keep_unknown"):
+    with pytest.raises(ValueError, match=r"an option of tlc-trips is 'mnth'. Did you mean month.*keep_unknown"):
         call(source="tlc-trips", path="x", mnth="2025-11")
-    with pytest.raises(ValueError, match="an option of links is 'path'; it reads no file"):
+    with pytest.raises(ValueError, match=r"an option of links is 'path'. It reads no file"):
         call(source="links", path="x")
-    with pytest.raises(ValueError, match="an option of grades is 'seed'; it takes none"):
+    with pytest.raises(ValueError, match=r"an option of grades is 'seed'. It takes none"):
         call(source="grades", seed=1)
-    with pytest.raises(ValueError, match="path is None; pairs reads a file"):
+    with pytest.raises(ValueError, match=r"path is None. Pairs reads a file"):
         call(source="pairs")
 
 

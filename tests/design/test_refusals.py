@@ -60,8 +60,8 @@ def test_no_other_model_is_warned_of(model):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"n_records": [1, 2]}, r"(?s)^n_records is \[1, 2\]; give one number, or one for each of the 3 rows"),
-        ({"minimum_count": [1, 2]}, r"(?s)^minimum_count is \[1, 2\]; give one number, or one for each of the 3 rows"),
+        ({"n_records": [1, 2]}, r"(?s)^n_records is \[1, 2\]. Give one number, or one for each of the 3 rows"),
+        ({"minimum_count": [1, 2]}, r"(?s)^minimum_count is \[1, 2\]. Give one number, or one for each of the 3 rows"),
         ({"epsilon": 1e-9, "delta": 1e-15}, r"(?s)^\(epsilon, delta\) is .*larger epsilon or delta"),
         ({"delta": 0.9}, r"(?s)^\(epsilon, delta\) is .*smaller epsilon or delta"),
         ({"support": np.ones((3, 3), int)}, r"(?s)^support is .*give booleans, not int64"),
@@ -97,7 +97,7 @@ def test_a_wrong_argument_of_a_schedule_is_named_with_its_mend(changes, words):
 @pytest.mark.parametrize(
     ("P", "words"),
     [
-        ([[1.0]], r"(?s)^P is \[\[1.0\]\]; a chain needs at least two states"),
+        ([[1.0]], r"(?s)^P is \[\[1.0\]\]. A chain needs at least two states"),
         (CHAIN, r"(?s)^P is .*chain.matrix"),
         (sparse.csr_array(MODEL), r"(?s)^P is .*toarray"),
     ],

@@ -89,8 +89,8 @@ def test_wrong_calls(release, call, files):
     for more, said in (
         (("--adjacency", "swap"), "choose among replace, add-remove"),
         (("--epsilon", -1), "it must be positive"),
-        (("--form", "paper"), "--eta is not given; the paper's form needs the public floor"),
-        (("--ledger", files / "new.json"), "--data-set is not given; name the data set"),
+        (("--form", "paper"), "--eta is not given. The paper's form needs the public floor"),
+        (("--ledger", files / "new.json"), "--data-set is not given. Name the data set"),
         (("--data-set", "x"), "belong to a ledger"),
         (("--layout", "rows"), "choose among auto"),
     ):
@@ -122,15 +122,15 @@ def test_a_refused_release_leaves_no_ledger(release, files):
     (files / "bad.csv").write_text("from,to\na,nowhere\n")
     (files / "damaged.json").write_text('{"format": "dpjax ledger, version 1", "epsilon": 1e400}')
     account = ("--ledger", files / "ledger.json", "--data-set", "trips", "--budget-epsilon", 5, "--budget-delta", 0.05)
-    damage = "it is no ledger of dpjax, or is damaged; nothing is released on its word"
+    damage = "it is no ledger of dpjax, or is damaged. Nothing is released on its word"
     for more, said in (
         ({"counts": "bad.csv"}, "a label that is not in the public list"),
         (("--layout", "rows"), "choose among auto"),
         (("--outside", "no"), "choose among stop"),
-        (("--epsilon", 6), "--epsilon is 6.0; the ledger"),
-        (("--delta", 0.06), "--delta is 0.06; the ledger"),
+        (("--epsilon", 6), "--epsilon is 6.0. The ledger"),
+        (("--delta", 0.06), "--delta is 0.06. The ledger"),
         (("--budget-epsilon", "nan"), "--budget-epsilon is nan"),
-        (("--ledger", files / "none" / "l.json"), f"--ledger is '{files / 'none' / 'l.json'}'; its folder does not exist"),
+        (("--ledger", files / "none" / "l.json"), f"--ledger is '{files / 'none' / 'l.json'}'. Its folder does not exist"),
         (("--ledger", files / "damaged.json"), f"--ledger is '{files / 'damaged.json'}'; {damage}"),
     ):
         code, said_out, told = release(*account, **more) if isinstance(more, dict) else release(*account, *more)
@@ -245,7 +245,7 @@ sys.exit(main())"""
 def test_a_folder_is_not_taken_for_records(release, files):
     code, _, told = release(counts="")
     assert code == 2
-    assert "it is a folder; name the file" in told
+    assert "it is a folder. Name the file" in told
 
 
 CLASHES = {

@@ -6,7 +6,7 @@ import re
 
 from dpjax import _exact as urn
 from dpjax.counts import persons as spreads
-from dpjax.release import records as persons
+from dpjax.release import secret as persons
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "release.md"
 

@@ -30,7 +30,7 @@ def test_ten_tenths_are_one_and_the_eleventh_is_refused(ledger):
         assert left == pytest.approx((0.9 - 0.1 * i, 9e-6 - 1e-6 * i), abs=1e-15)
     assert left == (0.0, 0.0)
     before = ledger.read_text()
-    with pytest.raises(ValueError, match=r"epsilon is 0\.1; the ledger .* has 0 of its epsilon left"):
+    with pytest.raises(ValueError, match=r"epsilon is 0\.1. The ledger .* has 0 of its epsilon left"):
         charge(ledger, "taxis", "replace", TENTH)
     assert ledger.read_text() == before
 
@@ -94,7 +94,7 @@ DAMAGED = {
     **{f"budget {name} is {str(value)[:9]}": whole(**{name: value}) for name in ("epsilon", "delta") for value in NUMBERS},
     **{f"released {name} is {str(value)[:9]}": whole(release={name: value}) for name in ("epsilon", "delta") for value in NUMBERS},
 }
-DAMAGE = r"ledger is '.*'; it is no ledger of dpjax, or is damaged; nothing is released on its word"
+DAMAGE = r"ledger is '.*'. It is no ledger of dpjax, or is damaged; nothing is released on its word"
 
 
 def refused(path):
@@ -141,9 +141,9 @@ def test_what_is_no_file_or_cannot_be_read_is_no_ledger(tmp_path, monkeypatch):
 def test_a_charge_is_a_number(ledger, wrong):
     before = ledger.read_text()
     for name in ("epsilon", "delta"):
-        with pytest.raises(ValueError, match=f"^{name} is .*; give a number from 0"):
+        with pytest.raises(ValueError, match=f"^{name} is .*. Give a number from 0"):
             charge(ledger, "taxis", "replace", TENTH._replace(**{name: wrong}))
-    with pytest.raises(ValueError, match=r"^epsilon is 1\.79.*e\+308; the ledger"):
+    with pytest.raises(ValueError, match=r"^epsilon is 1\.79.*e\+308. The ledger"):
         charge(ledger, "taxis", "replace", TENTH._replace(epsilon=1e308), once=Charge(1e308, 0.0, "a chain"))
     assert ledger.read_text() == before
 
@@ -173,7 +173,7 @@ def test_a_ledger_is_made_with_its_first_charge_and_not_by_a_check(tmp_path):
     assert check_affordable(path, "taxis", "replace", TENTH, budget=budget) == pytest.approx((0.9, 9e-6))
     with pytest.raises(ValueError, match="has 1 of its epsilon left"):
         check_affordable(path, "taxis", "replace", TENTH._replace(epsilon=1.1), budget=budget)
-    with pytest.raises(ValueError, match=r"budget delta is 1\.0; give a number from 0 to below 1"):
+    with pytest.raises(ValueError, match=r"budget delta is 1\.0. Give a number from 0 to below 1"):
         check_affordable(path, "taxis", "replace", TENTH, budget=(1.0, 1.0))
     with pytest.raises(ValueError, match="its folder does not exist"):
         check_affordable(tmp_path / "none" / "l.json", "taxis", "replace", TENTH, budget=budget)

@@ -16,7 +16,8 @@ from dpjax.counts.persons import GROUP, SPREADS, STEPS, partitions, person_cost,
 from dpjax.counts.pseudocount import ExactPseudocount
 from dpjax.release import Plan, RecordError, error_bars, private_report
 from dpjax.release.output import dataset
-from dpjax.release.records import BEYOND, PersonColumn, PersonSampler, Records, read_records
+from dpjax.release.records import read_records
+from dpjax.release.secret import BEYOND, PersonColumn, PersonSampler, Records
 from experiments.persons import STATES, persons
 from tests.release.conftest import form_of
 

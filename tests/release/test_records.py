@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpjax.release import RecordError, read_public_labels, read_public_support, read_records
-from dpjax.release.records import sealed
+from dpjax.release.secret import sealed
 
 LABELS = ("a", "b", "x,y", "two\nlines")
 SECRET = "Xyzzy4711"

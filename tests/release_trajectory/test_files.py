@@ -159,7 +159,7 @@ def test_a_reducible_chain_is_told_what_the_command_offers(call, tmp_path):
     path.write_text("from,to,count\nA,B,3\nB,A,1\nB,C,2\n")
     code, _, told = call(b"A\n", "--chain", path)
     assert code == 2
-    said = "in which not every state reaches every other (2 classes, the largest of 2 states)'; add --largest-class"
+    said = "in which not every state reaches every other (2 classes, the largest of 2 states)'. Add --largest-class"
     assert told.startswith(f"dpjax: error: --chain is '{path}, {said}")
     assert "largest_class()" not in told
     code, out, _ = call(b"A\nB\n", "--chain", path, "--largest-class")

@@ -81,8 +81,8 @@ def test_a_refused_stream_leaves_no_ledger(main):
     call, here = main
     account = ("--ledger", "ledger.json", "--data-set", "d", "--budget-epsilon", "0.5", "--budget-delta", "0")
     for more, said in (
-        ((), "epsilon is 1.0; the ledger ledger.json has 0.5 of its epsilon left"),
-        (("--chain", "none.csv"), "--chain is 'none.csv'; no such file"),
+        ((), "epsilon is 1.0. The ledger ledger.json has 0.5 of its epsilon left"),
+        (("--chain", "none.csv"), "--chain is 'none.csv'. No such file"),
         (("--chain", "stream.txt"), "stream.txt"),
         (("--chain-statement", "damaged.json"), "it is no statement of a release"),
         (("-o", "none/out"), "its folder does not exist"),

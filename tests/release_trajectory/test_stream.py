@@ -212,8 +212,8 @@ def test_a_kill_leaves_what_was_read_private_and_nothing_else(start, chain_file)
         (("--source", "nowhere"), "source is 'nowhere'"),
         (("--chain-epsilon", "-1"), "--chain-epsilon is '-1'"),
         (("--chain", "absent.csv"), "no such file"),
-        (("--chain-delta", "1e-9"), "--chain-delta is '1e-9'; it goes with --chain-epsilon"),
-        (("--chain-epsilon", "1", "--chain-adjacency", "record"), "--chain-adjacency is 'record'; choose among"),
+        (("--chain-delta", "1e-9"), "--chain-delta is '1e-9'. It goes with --chain-epsilon"),
+        (("--chain-epsilon", "1", "--chain-adjacency", "record"), "--chain-adjacency is 'record'. Choose among"),
     ],
 )
 def test_wrong_calls_exit_2_with_a_sentence_and_read_nothing(call, arguments, said):

@@ -183,7 +183,7 @@ class TestLaws:
             mechanism.sample(jax.random.key(0), costs, scale, where)
 
     def test_an_unknown_form_is_refused(self, mechanism):
-        with pytest.raises(ValueError, match="form is 'gumbel'; choose among"):
+        with pytest.raises(ValueError, match=r"form is 'gumbel'. Choose among"):
             mechanism.sample(jax.random.key(0), [0.0], 1.0, form="gumbel")
 
 

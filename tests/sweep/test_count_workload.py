@@ -158,7 +158,7 @@ def test_a_factor_multiplies_the_least_pseudocount(adjacency):
     m = PseudocountMechanism.calibrate(epsilon=0.7, delta=1e-5, adjacency=adjacency, pseudocount_factor=1.5)
     assert (m.pseudocount, m.adjacency) == (1.5 * least, adjacency)
     assert m.scale == PseudocountMechanism.calibrate(epsilon=0.7, delta=1e-5, pseudocount=1.5 * least, adjacency=adjacency).scale
-    with pytest.raises(ValueError, match=r"\(epsilon, delta\) is \(1e-09, 1e-12\); no pseudo-count reaches it"):
+    with pytest.raises(ValueError, match=r"\(epsilon, delta\) is \(1e-09, 1e-12\). No pseudo-count reaches it"):
         PseudocountMechanism.calibrate(epsilon=1e-9, delta=1e-12, adjacency=adjacency, pseudocount_factor=1.5)
 
 
@@ -253,34 +253,34 @@ def test_the_support_is_kept_and_said_to_be_declared():
         ({"epsilon": 1.0}, r"mechanism\.name is missing"),
         (
             {"name": "laplace", "epsilon": 1.0},
-            r"mechanism\.name is 'laplace'; input should be 'pseudocount', 'discrete-laplace'",
+            r"mechanism\.name is 'laplace'. Input should be 'pseudocount', 'discrete-laplace'",
         ),
         ({"name": "discrete-laplace"}, r"mechanism\.epsilon is missing"),
-        ({"name": "discrete-laplace", "epsilon": 0}, r"mechanism\.epsilon is 0; input should be greater than 0"),
+        ({"name": "discrete-laplace", "epsilon": 0}, r"mechanism\.epsilon is 0. Input should be greater than 0"),
         (
             {"name": "discrete-laplace", "epsilon": 1.0, "delta": 1e-6},
-            r"mechanism\.delta is 1e-06; discrete-laplace has no use for it",
+            r"mechanism\.delta is 1e-06. Discrete-laplace has no use for it",
         ),
-        ({"name": "discrete-gaussian", "epsilon": 1.0}, r"mechanism\.delta is None; discrete-gaussian meets epsilon together with"),
+        ({"name": "discrete-gaussian", "epsilon": 1.0}, r"mechanism\.delta is None. Discrete-gaussian meets epsilon together with"),
         ({"name": "pseudocount", "epsilon": 1.0, "delta": 1e-6}, r"give pseudocount, or pseudocount_factor such as 1\.5"),
         ({"name": "pseudocount", **TARGET, "pseudocount": 9.0}, "and not both"),
         (
             {"name": "pseudocount", **TARGET, "postprocess": "floor"},
-            r"mechanism\.postprocess is 'floor'; pseudocount has no use for it",
+            r"mechanism\.postprocess is 'floor'. Pseudocount has no use for it",
         ),
         (
             {"name": "pseudocount", **TARGET, "pseudocount_factor": 1.0},
-            r"mechanism\.pseudocount_factor is 1\.0; input should be gr",
+            r"mechanism\.pseudocount_factor is 1\.0. Input should be gr",
         ),
         (
             {"name": "pseudocount", **TARGET, "adjacency": "person"},
-            r"mechanism\.adjacency is 'person'; input should be 'replace' or",
+            r"mechanism\.adjacency is 'person'. Input should be 'replace' or",
         ),
         (
             {"name": "pseudocount", **TARGET, "suport": "all"},
-            r"mechanism\.suport is not a known key; did you mean mechanism\.support",
+            r"mechanism\.suport is not a known key. Did you mean mechanism\.support",
         ),
-        ({"name": "pseudocount", **TARGET, "uniform_weight": 0}, r"mechanism\.uniform_weight is 0; input should be greater"),
+        ({"name": "pseudocount", **TARGET, "uniform_weight": 0}, r"mechanism\.uniform_weight is 0. Input should be greater"),
     ],
 )
 def test_a_wrong_table_is_refused_before_anything_is_written(tmp_path, mechanism, message):
@@ -301,7 +301,7 @@ def test_what_no_mechanism_can_meet_fails_its_cell_and_says_why(tmp_path):
 
 def test_counts_beyond_the_type_and_data_of_another_kind_are_refused():
     large = COUNTS * 10**6
-    with pytest.raises(ValueError, match=r"mechanism\.precision is 'float32'; a cell has 100,000,000 records"):
+    with pytest.raises(ValueError, match=r"mechanism\.precision is 'float32'. A cell has 100,000,000 records"):
         _built(large, name="discrete-laplace", epsilon=1.0).check({})
     _built(large, name="discrete-laplace", epsilon=1.0, precision="float64").check({})
     with pytest.raises(ValueError, match="count-matrix needs square counts"):

@@ -33,9 +33,9 @@ def test_another_number_of_devices_or_less_memory_gives_the_same_bits(tmp_path):
 
 
 def test_more_devices_than_there_are_are_refused(tmp_path, config):
-    with pytest.raises(ValueError, match=r"sweep\.devices is 4096; this machine has"):
+    with pytest.raises(ValueError, match=r"sweep\.devices is 4096. This machine has"):
         sweep.plan(config(devices=4096), sweep_normals.Normals(), out=tmp_path / "out")
-    with pytest.raises(ValueError, match=r"devices is 0; give 'all' or a whole number"):
+    with pytest.raises(ValueError, match=r"devices is 0. Give 'all' or a whole number"):
         config(devices=0)
 
 

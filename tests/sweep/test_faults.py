@@ -332,7 +332,7 @@ def test_samples_that_do_not_fit_on_the_disk_are_refused_before_the_run(tmp_path
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=25_599))
     words = (
-        f"the samples that sweep.keep_samples keeps take 25.0 KiB more on the disk of '{out}', which has 25.0 KiB free; keep fewer"
+        f"the samples that sweep.keep_samples keeps take 25.0 KiB more on the disk of '{out}', which has 25.0 KiB free. Keep fewer"
     )
     code, complaint = run(out, *keep)
     assert (code, complaint.startswith(f"dpjax: error: {words}")) == (2, True), complaint
@@ -390,7 +390,7 @@ def test_damaged_results_are_named_and_assembled_again(tmp_path, run, stored, wh
     assert run(out)[0] == 0
     path = out / "results.nc"
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(ValueError, match=r"results\.nc is damaged .*; delete it, then run the sweep again or merge it"):
+    with pytest.raises(ValueError, match=r"results\.nc is damaged .*. Delete it, then run the sweep again or merge it"):
         sweep.open(out)
     path.unlink()
     assert run(out)[0] == 0
@@ -460,7 +460,7 @@ def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
 
     monkeypatch.setattr(lock.fcntl, "flock", absent)
     with (
-        pytest.raises(ValueError, match=r"is on a file system without locks \(Function not implemented\); choose a folder"),
+        pytest.raises(ValueError, match=r"is on a file system without locks \(Function not implemented\). Choose a folder"),
         lock.held(tmp_path),
     ):
         pass

@@ -128,11 +128,11 @@ def test_a_folder_begun_by_a_run_that_was_killed_at_once_is_taken(tmp_path, smal
 
 
 def test_cells_that_can_never_be_computed_are_refused_before_anything_is_written(tmp_path, config):
-    with pytest.raises(ValueError, match=r"sigma is -1\.0; give a positive deviation"):
+    with pytest.raises(ValueError, match=r"sigma is -1\.0. Give a positive deviation"):
         planned(config(axes={"sigma": [1.0, -1.0]}), tmp_path / "out")
-    with pytest.raises(ValueError, match=r"sweep\.axes\.sgima is not a known key; did you mean sweep\.axes\.sigma"):
+    with pytest.raises(ValueError, match=r"sweep\.axes\.sgima is not a known key. Did you mean sweep\.axes\.sigma"):
         planned(config(axes={"sgima": [1.0]}), tmp_path / "out")
-    with pytest.raises(ValueError, match=r"sweep\.samples is 1; an error bar needs at least 2"):
+    with pytest.raises(ValueError, match=r"sweep\.samples is 1. An error bar needs at least 2"):
         planned(config(samples=1), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -223,7 +223,7 @@ def test_a_full_disk_leaves_whole_files_and_a_sentence(tmp_path, small, stored, 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path, small, monkeypatch):
     (tmp_path / "file").touch()
-    with pytest.raises(ValueError, match=r"output folder is .*; it cannot be written: Not a directory"):
+    with pytest.raises(ValueError, match=r"output folder is .*. It cannot be written: Not a directory"):
         sweep.run(planned(small, tmp_path / "file" / "out"))
 
     def refuse(*arguments, **options):
@@ -255,7 +255,7 @@ def _holder(out, shard):
 def test_two_processes_on_one_folder(tmp_path, small):
     sweep.run(planned(small, tmp_path / "out"))
     child = _holder(tmp_path / "out", "None")
-    with pytest.raises(ValueError, match=rf"out is in use by process {child.pid} on .*; wait for it to end"):
+    with pytest.raises(ValueError, match=rf"out is in use by process {child.pid} on .*. Wait for it to end"):
         sweep.run(planned(small, tmp_path / "out"))
     with pytest.raises(ValueError, match="is in use by"):
         sweep.run(planned(small, tmp_path / "out", shard=sweep.Shard(index=1, total=2)))

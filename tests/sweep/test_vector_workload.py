@@ -75,7 +75,7 @@ def test_the_precision_asked_for_is_used(precision):
         ({**PUBLIC, "k": 20.6, "epsilon": 1.0}, "exactly one of k, k_factor and epsilon"),
         (PUBLIC, "exactly one of k, k_factor and epsilon"),
         ({"eta": 0.073, "epsilon": 1.0}, "give both"),
-        ({**PUBLIC, "k": 20.6, "eta": 0.09}, "mechanism.eta is 0.09; the smallest share is 0.0816327"),
+        ({**PUBLIC, "k": 20.6, "eta": 0.09}, "mechanism.eta is 0.09. The smallest share is 0.0816327"),
         ({**PUBLIC, "k": 20.6, "gama": 1}, "did you mean mechanism.gamma"),
         ({**PUBLIC, "k": -1.0}, "k is -1"),
         ({**PUBLIC, "k": 10.0}, "k is 10.0; Assumption 4 of Theorem 1 wants k >= 3/(2 eta) = 20.547"),

@@ -74,7 +74,7 @@ def test_an_impossible_sensitive_transition_is_named_by_step_and_labels():
     chain = MarkovChain.from_matrix(np.array([[0, 1.0, 0], [0, 0, 1.0], [0.5, 0.5, 0]]), labels=["north", "east", "south"])
     m = TrajectoryMechanism(chain, epsilon=1.0, rho=1.0)
     for call in (lambda w: m.privatize(KEY, w), lambda w: m.sample(KEY, w, 2), lambda w: exact_law(m, w)):
-        with pytest.raises(ValueError, match=r"step 2 is \('east', 'north'\); the chain has no transition from 'east' to 'north'"):
+        with pytest.raises(ValueError, match=r"step 2 is \('east', 'north'\). The chain has no transition from 'east' to 'north'"):
             call([0, 1, 0, 2])
     assert m.privatize(KEY, [0, 1, 0, 2], check=False).shape == (4,)
 

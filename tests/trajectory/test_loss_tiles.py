@@ -90,7 +90,7 @@ def test_a_loss_that_is_no_number_never_passes_for_none(m, monkeypatch):
     monkeypatch.setattr(tiles_module, "log_law", lambda m, s: np.full(len(m.graph.edges.states), np.nan))
     monkeypatch.setattr(losses_module, "log_law", tiles_module.log_law)
     for call in (pairwise_losses, substitution_epsilon, adjacency_epsilon, lambda m: trajectory_loss(m, [0, 1], [0, 2], start=0)):
-        with pytest.raises(ValueError, match="range of float64; take a smaller epsilon"):
+        with pytest.raises(ValueError, match=r"range of float64. Take a smaller epsilon"):
             call(m)
 
 

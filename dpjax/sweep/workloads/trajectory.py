@@ -289,7 +289,13 @@ def build(dataset: Any, mechanism: Mapping[str, Any]) -> TrajectoryWorkload:
 def _affordable(graph: ChainGraph, steps: int, tables: int) -> None:
     """Refuse a trajectory of so many steps where its tables are too large."""
     held = 8 * graph.neighbours.n_slots * tables
-    require(held <= _TABLES, "mechanism.trajectory", f"{steps} steps", f"its tables take {held:,} bytes: give fewer steps")
+    require(
+        held <= _TABLES,
+        "mechanism.trajectory",
+        None,
+        f"its tables take {held:,} bytes: give fewer steps",
+        problem=f"is {steps} steps",
+    )
 
 
 def _chain(dataset: Any) -> MarkovChain:

@@ -17,7 +17,7 @@ import pydantic
 import scipy.sparse
 from jaxtyping import Int64
 
-from dpjax._errors import invalid, require
+from dpjax._errors import InputError, invalid, require
 from dpjax.chains import MarkovChain
 from dpjax.sweep.grid import Table
 
@@ -38,12 +38,12 @@ class Source(Table):
     def _consistent(self) -> Source:
         strange = self.model_fields_set - _KEYS[self.source] - {"source"}
         if strange:
-            raise ValueError(
-                f"mechanism.trajectory.{min(strange)} does not go with source = {self.source!r}; leave one of them out"
+            raise InputError(
+                f"mechanism.trajectory.{min(strange)}", f"does not go with source = {self.source!r}", "leave one of them out"
             )
         for key in ("labels", "steps"):
             if key in _KEYS[self.source] and getattr(self, key) is None:
-                raise ValueError(f"mechanism.trajectory.{key} is missing; source = {self.source!r} needs it")
+                raise InputError(f"mechanism.trajectory.{key}", "is missing", f"source = {self.source!r} needs it")
         return self
 
     def words(self) -> str:

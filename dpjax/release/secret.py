@@ -1,0 +1,203 @@
+"""What is held of the records while a release reads them, and how nothing of it gets out. SECRET values live here.
+
+Errors. Everything that touches records runs inside `sealed`. A `RecordError` passes as it is worded, since its text is one of this package's own;
+any other exception is replaced by one that names its type alone. The new exception is raised outside the handler, so that the old
+one, its text and its frames do not hang on it as its context. A message names a place in the file and the rule, never the content.
+
+Persons. Of each person's records a uniform sample is kept, drawn exactly: at most m in all and at most r in a row. By reservoirs: the k-th
+record of a row, k > r, takes the place of number v, v uniform below k, if v < r; of what the rows have kept a uniform subset of m stays. What is
+kept of a person is a random function of that person's own records, independent of the other persons. So bounding is 1-stable: in two collections
+that differ in one person everybody else's kept records can be taken the same, and the two differ in at most m records of that person; a
+guarantee for every such pair is one for their mixture, since the hockey-stick divergence is jointly convex. Keeping the first m in the file's
+order would be as private and biased to whatever comes first.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+import pathlib
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple, NoReturn, TypeVar
+
+from dpjax._exact import SYSTEM, Below
+from dpjax.counts import PersonBound
+from dpjax.datasets.text import LARGEST, Progress
+
+_Result = TypeVar("_Result")
+Outside = Literal["stop", "drop"]
+_WHOLE = re.compile(r"\+?0*([0-9]{1,19})(\.0*)?")
+_NOT_PUBLIC = "a label that is not in the public list of labels"
+
+
+class RecordError(ValueError):
+    """Reading or using the records failed. The text holds a path and a line number at most, and nothing of the content."""
+
+
+def malformed(path: pathlib.Path, line: int | None, rule: str) -> NoReturn:
+    """Raise RecordError: the place and the rule that is broken."""
+    where = f"{path}" if line is None else f"{path}, line {line}"
+    raise RecordError(f"{where}: {rule}")
+
+
+def sealed(doing: str, work: Callable[[], _Result]) -> _Result:
+    """`work()`, with no exception let out that might quote records."""
+    try:
+        return work()
+    except RecordError as error:
+        failure = str(error)
+    except MemoryError:
+        failure = f"{doing}: there is not enough memory"
+    except OSError as error:
+        failure = f"{doing}: {error.strerror or 'input or output failed'}"
+    except Exception as error:
+        failure = f"{doing}: stopped by a {type(error).__name__}, whose text is withheld since it might quote records"
+    raise RecordError(failure)
+
+
+@dataclasses.dataclass(kw_only=True)
+class Records:
+    """SECRET. counts: (from, to) by index -> whole number, only where positive; dropped: how many records went, by reason.
+
+    bound: what was kept of each person, None where persons are not known. everything: then the counts of all records between public labels,
+    kept or not, of a person or of nobody; for the private report alone.
+    """
+
+    counts: Counter[tuple[int, int]] = dataclasses.field(default_factory=Counter)
+    dropped: Counter[str] = dataclasses.field(default_factory=Counter)
+    bound: PersonBound | None = None
+    everything: Counter[tuple[int, int]] = dataclasses.field(default_factory=Counter)
+
+
+def checked_pairs(counts: Mapping[Any, Any], n_states: int) -> dict[tuple[int, int], int]:
+    """The same counts as Python's whole numbers, which do not overflow; RecordError for a negative one or a state beyond the last."""
+    pairs = {(operator.index(i), operator.index(j)): operator.index(count) for (i, j), count in counts.items()}
+    inside = all(0 <= i < n_states and 0 <= j < n_states for i, j in pairs)
+    if not inside or any(count < 0 for count in pairs.values()):
+        raise RecordError("counts are whole numbers, at least 0, between states of the plan")
+    return pairs
+
+
+class PersonColumn(NamedTuple):
+    """The column that names the person of each record, and how many records of a person are kept."""
+
+    name: str
+    bound: PersonBound
+
+
+BEYOND = "beyond what is kept of a person"
+
+
+class PersonSampler:
+    """Records of persons, one by one; then what is kept of them. SECRET.
+
+    >>> sampler = PersonSampler(PersonBound(2))
+    >>> for person, origin, target in (("x", 0, 1), ("x", 1, 0), ("x", 0, 0), ("y", 1, 1)):
+    ...     sampler.add(person, origin, target)
+    >>> records = sampler.records()
+    >>> sum(records.counts.values()), records.counts[1, 1]
+    (3, 1)
+    """
+
+    def __init__(self, bound: PersonBound, below: Below = SYSTEM) -> None:
+        self.bound, self.below = bound, below
+        self.everything = Counter[tuple[int, int]]()  # all records, for the private report alone
+        self._kept = defaultdict[str, dict[int, _Reservoir]](dict)
+
+    def add(self, person: str, origin: int, target: int) -> None:
+        """One record of a person."""
+        self.everything[origin, target] += 1
+        rows = self._kept[person]
+        row = 0 if self.bound.per_row is None else origin
+        rows.setdefault(row, _Reservoir()).add((origin, target), self.bound.in_a_cell, self.below)
+
+    def records(self) -> Records:
+        """The records that are kept, bounded; each call draws anew among what the rows have kept."""
+        found = Records(bound=self.bound, everything=Counter(self.everything))
+        for kept_rows in self._kept.values():
+            pool = [pair for row in kept_rows.values() for pair in row.pairs]
+            kept = _some(pool, self.bound.records, self.below)
+            found.counts.update(kept)
+            found.dropped[BEYOND] += sum(row.seen for row in kept_rows.values()) - len(kept)
+        return found
+
+
+@dataclasses.dataclass
+class _Reservoir:
+    """A uniform sample of the pairs seen."""
+
+    pairs: list[tuple[int, int]] = dataclasses.field(default_factory=list)
+    seen: int = 0
+
+    def add(self, pair: tuple[int, int], most: int, below: Below) -> None:
+        self.seen += 1
+        if len(self.pairs) < most:
+            self.pairs.append(pair)
+        elif (place := below(self.seen)) < most:
+            self.pairs[place] = pair
+
+
+def _some(pool: list[tuple[int, int]], most: int, below: Below) -> list[tuple[int, int]]:
+    """At most `most` of the pool, every subset of that size as likely."""
+    for place in range(min(most, len(pool))) if len(pool) > most else ():
+        other = place + below(len(pool) - place)
+        pool[place], pool[other] = pool[other], pool[place]
+    return pool[:most]
+
+
+class Reader:
+    """Adds transitions given as texts to `Records`, or stops with the line."""
+
+    def __init__(
+        self,
+        path: pathlib.Path,
+        labels: tuple[str, ...],
+        outside: Outside,
+        persons: PersonColumn | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self.path = path
+        self.place = {label: i for i, label in enumerate(labels)}
+        self.outside = outside
+        self.persons = persons
+        self.progress = progress
+        self.sampler = None if persons is None else PersonSampler(persons.bound)
+        self._read = Records()
+
+    @property
+    def records(self) -> Records:
+        """What has been read, of each person what is kept."""
+        if self.sampler is None:
+            return self._read
+        kept = self.sampler.records()
+        kept.dropped.update(self._read.dropped)
+        return kept
+
+    def drop(self, reason: str, count: int) -> None:
+        """Note records that are not used."""
+        self._read.dropped[reason] += count
+
+    def add(self, line: int, origin: int | None, target: int | None, count: int, person: str | None = None) -> None:
+        """Count a transition; None is a label outside the list. With persons: one record, of a person or of nobody ("")."""
+        if origin is None or target is None:
+            if self.outside == "stop":
+                malformed(self.path, line, _NOT_PUBLIC)
+            self.drop("with a label outside the public list", count)
+        elif self.sampler is not None:
+            if person:
+                self.sampler.add(person, origin, target)
+            else:
+                self.sampler.everything[origin, target] += 1
+                self.drop("without a person", 1)
+        elif count:
+            self._read.counts[origin, target] += count
+
+    def number(self, line: int, text: str) -> int:
+        """A whole number of 0 to 2^63 - 1."""
+        found = _WHOLE.fullmatch(text)
+        value = int(found[1]) if found else LARGEST + 1
+        if value > LARGEST:
+            malformed(self.path, line, f"a count is a whole number from 0 to {LARGEST}, in digits")
+        return value
