@@ -85,7 +85,7 @@ def audit(
     """Draw mechanisms at two adjacent inputs and set side by side what the draws prove, what is true and what is claimed.
 
     One line for each mechanism, epsilon in nats: the lower bound that the draws prove, whatever the code does; the exact value at the worst
-    adjacent inputs; the claim. Unless told otherwise the inputs are built-in examples: the published grades setting, a chain of three states.
+    adjacent inputs; the claim. Without --counts and --costs the inputs are built-in examples: the published grades, a chain of three states.
     Exit 1 if a lower bound exceeds its claim: the claim is false, or the sampler is.
     """
     import jax
@@ -208,6 +208,8 @@ def _numbers(text: str, option: str) -> list[float]:
     except ValueError:
         invalid(option, text, "give numbers with commas between them, such as 0,1,2")
 
+
+OPTIONS = {name: f"--{name.replace('_', '-')}" for name in (*Settings._fields, "confidence", "seed")} | {"n": "--draws"}
 
 _TARGETS: dict[str, Any] = {
     "dirichlet": _dirichlet,

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from dpjax import sweep
 
 
+OPTIONS = {"config": "CONFIG", "shard": "--shard"}
+
+
 def run(
     config: Annotated[pathlib.Path, typer.Argument(metavar="CONFIG", help="A TOML file.", show_default=False)],
     overrides: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the config.")] = None,

@@ -148,7 +148,7 @@ def test_a_loss_that_no_search_met_cannot_be_set(one, loss):
 def test_elasticities_take_lists_and_refuse_a_gradient_that_is_nan():
     P, g = [[0.9, 0.1], [0.3, 0.7]], [[1.0, 0.0], [0.0, 0.0]]
     np.testing.assert_allclose(elasticities(P, g), [[0.09, -0.09], [0, 0]], atol=1e-15)
-    with pytest.raises(ValueError, match=r"^gradient\[0, 1\] is nan; .*derivative"):
+    with pytest.raises(ValueError, match=r"^gradient\[0, 1\] is nan. .*derivative"):
         elasticities(P, [[1.0, np.nan], [0.0, 0.0]])
     with pytest.raises(ValueError, match=r"^gradient\[0, 1\] is nan"):
         elasticities(jnp.asarray(P), jnp.asarray([[1.0, jnp.nan], [0.0, 0.0]]))

@@ -16,8 +16,8 @@ def test_the_same_bits_on_eight_three_and_one_device():
 @pytest.mark.parametrize(
     ("lengths", "devices", "message"),
     [
-        (np.zeros((2, 3)), None, "give a square matrix"),
-        (np.zeros((2, 2)), [], "give at least one"),
+        (np.zeros((2, 3)), None, "Give a square matrix"),
+        (np.zeros((2, 2)), [], "Give at least one"),
         (np.array([[0.0, -1.0], [1.0, 0.0]]), None, "0 or more"),
         (np.array([[0.0, np.nan], [1.0, 0.0]]), None, "0 or more"),
     ],

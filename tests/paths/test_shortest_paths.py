@@ -190,7 +190,7 @@ def test_an_unreachable_pair_is_named_by_its_labels():
 
 
 def test_the_self_reading_of_the_diagonal_is_refused_with_its_reason():
-    with pytest.raises(ValueError, match=r"diagonal is 'self'; .*triangle inequality.*choose 'zero' or 'cycle'"):
+    with pytest.raises(ValueError, match=r"diagonal is 'self'. .*triangle inequality.*choose 'zero' or 'cycle'"):
         shortest_paths(P3, diagonal="self")
     # the reason, on a chain where the self loop is longer than the way round
     with np.errstate(divide="ignore"):

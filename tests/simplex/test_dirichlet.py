@@ -59,7 +59,7 @@ def test_float64_draws_are_float64():
     ("arguments", "named"),
     [
         ({"alpha": jnp.array([[1.0, 2.0], [0.0, 0.0]])}, "every row needs a positive"),
-        ({"alpha": jnp.float32(1.0)}, "give a vector"),
+        ({"alpha": jnp.float32(1.0)}, "Give a vector"),
         ({"alpha": jnp.array([1.0, -1.0])}, "alpha is"),
         ({"n_draws": 0}, "n_draws is 0"),
         ({"first": -2}, "first is -2"),

@@ -143,7 +143,7 @@ def test_rows_have_the_law_of_their_own_k(two_rows):
 
 
 def test_bad_input(rows, two_rows):
-    with pytest.raises(ValueError, match=r"rows \[1, 3, 5\] \(3 of 6\) cannot meet it"):
+    with pytest.raises(ValueError, match=r"Rows \[1, 3, 5\] \(3 of 6\) cannot meet it"):
         MatrixMechanism.calibrate(rows=rows, epsilon=1.0, delta=1e-3)
     with pytest.raises(ValueError, match=r"'\[1, 3\]'.*no adjacent"):
         MatrixMechanism(rows=rows, k=10.0).exact_delta(1.0)
