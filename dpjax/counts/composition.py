@@ -1,6 +1,6 @@
 """Repeated releases of the same records: privacy-loss distributions from the exact curve, composed by dp-accounting.
 
-Each release of a mechanism of this room has the exact curve delta(epsilon) for all its adjacent pairs and both directions. A pair
+Each release of a mechanism of this package has the exact curve delta(epsilon) for all its adjacent pairs and both directions. A pair
 of laws (P, Q) is fixed, as far as privacy is concerned, by its curve H(e) = sup_S P(S) - e^e Q(S), e real, and exchanging P and Q
 turns H(e) into 1 - e^e + e^e H(-e); so the curve for both directions is
 
@@ -97,7 +97,13 @@ def release_accountant(adjacency: str = "replace", *, grid: Number = GRID) -> Pr
     """
     _dp_accounting()
 
-    require(adjacency in RELATIONS, "adjacency", adjacency, "", must='be "replace" or "add-remove"')
+    require(
+        adjacency in RELATIONS,
+        "adjacency",
+        adjacency,
+        'pass "replace" (a record changed) or "add-remove" (one more or fewer)',
+        must='be "replace" or "add-remove"',
+    )
     return ReleaseAccountant(adjacency, float(grid))
 
 

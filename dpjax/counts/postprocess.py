@@ -54,8 +54,20 @@ def checked_delta(delta: Any) -> None:
 
 def checked_options(adjacency: str, postprocess: str) -> None:
     """Known words."""
-    require(adjacency in ("replace", "add-remove"), "adjacency", adjacency, "", must='be "replace" or "add-remove"')
-    require(postprocess in ("floor", "project"), "postprocess", postprocess, "", must='be "floor" or "project"')
+    require(
+        adjacency in ("replace", "add-remove"),
+        "adjacency",
+        adjacency,
+        'pass "replace" (a record changed) or "add-remove" (one more or fewer)',
+        must='be "replace" or "add-remove"',
+    )
+    require(
+        postprocess in ("floor", "project"),
+        "postprocess",
+        postprocess,
+        'pass "floor" for positive shares, "project" for the nearest ones',
+        must='be "floor" or "project"',
+    )
 
 
 def checked_counts(counts: np.ndarray | Array) -> Float[Array, "*shape"]:

@@ -1,4 +1,4 @@
-"""Expected errors on a public reference row, so that a price can be told, and alpha chosen, without the data.
+"""Expected errors on a public reference row, so that a price can be stated, and alpha chosen, without the data.
 
 The reference row has N records in n cells with shares falling as 1/rank, p_r = (1/r)/(1 + 1/2 + ... + 1/n). Error is total
 variation, half the sum of |released share - share|.
@@ -15,7 +15,7 @@ What a form of the mechanism gives the release: private whole numbers for each r
 
 A form is chosen before the data are read. `draw_row` is the only thing that reads counts; `least_concentrations` and `facts` are public.
 
-What a release will cost, told before the data are read: a function of public numbers alone.
+What a release will cost, stated before the data are read: a function of public numbers alone.
 
 For rows of several sizes: the expected error (total variation) of the form chosen, of discrete Laplace counts at the same epsilon,
 and of the uniform row, which costs nothing, on the reference row of `reference`. Then what coarser states would do: merging states

@@ -61,20 +61,26 @@ class NoiseForm:
     noisy = True
 
     def __post_init__(self) -> None:
-        require(0 < self.parameter <= _LARGEST, "parameter", float(self.parameter), "that is too much noise: raise epsilon")
+        require(0 < self.parameter <= _LARGEST, "parameter", float(self.parameter), "the noise is too large: raise epsilon")
         spent = self.delta_spent
-        require(spent <= self.delta, "delta", self.delta, f"this noise spends {spent:.6g} at this epsilon")
+        require(spent <= self.delta, "delta", self.delta, f"this noise spends {spent:.6g} at this epsilon: give a larger parameter")
 
     @classmethod
     def calibrate(
         cls, name: Noise, *, epsilon: float, delta: float, adjacency: Adjacency = "replace", persons: PersonBound | None = None
     ) -> NoiseForm:
         """The least noise found that is (epsilon, delta)-private; discrete Laplace noise spends no delta and its form says 0."""
-        require(name in ("discrete-laplace", "discrete-gaussian"), "form", name, "no such noise")
-        require(adjacency in SENSITIVITY, "adjacency", adjacency, "", must='be "replace" or "add-remove"')
+        require(name in ("discrete-laplace", "discrete-gaussian"), "form", name, "give discrete-laplace or discrete-gaussian")
+        require(
+            adjacency in SENSITIVITY,
+            "adjacency",
+            adjacency,
+            'pass "replace" (a record changed) or "add-remove" (one more or fewer)',
+            must='be "replace" or "add-remove"',
+        )
         if name == "discrete-laplace":
             b = l1_sensitivity(adjacency, persons) / as_written(epsilon)
-            require(b <= _LARGEST, "epsilon", epsilon, "that is too much noise: raise epsilon, or keep fewer records a person")
+            require(b <= _LARGEST, "epsilon", epsilon, "the noise is too large: raise epsilon, or keep fewer records a person")
             return cls(name=name, epsilon=epsilon, delta=0.0, parameter=b, adjacency=adjacency, persons=persons)
         if persons is None or persons.records == 1:
             v = calibrated_variance(epsilon, delta, adjacency)
@@ -211,7 +217,7 @@ def _concentrated_variance(epsilon: float, delta: float, squared: int) -> Fracti
             high <= _LARGEST,
             "(epsilon, delta)",
             (epsilon, delta),
-            "that is too much noise: raise them, or keep fewer records a person",
+            "the noise is too large: raise them, or keep fewer records a person",
         )
     # ends: each turn halves a whole number
     while high - low > 1:

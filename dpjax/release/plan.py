@@ -100,8 +100,8 @@ class Plan:
         mask, policy = _mask(support, n)
         selection, rest = None, (epsilon, delta)
         if mask is None:
-            require(form != "paper", "support", "private", "the paper's form needs a public support")
-            require(delta > 0, "delta", delta, "a private support needs a delta")
+            require(form != "paper", "support", "private", "give a public support, which the paper's form needs")
+            require(delta > 0, "delta", delta, "give a delta above 0, which a private support spends")
             require(1e-6 <= share <= 1 - 1e-6, "share", share, "give a share of the budget from 1e-6 to 1 - 1e-6, such as 0.3")
             (spent, rest) = _cut(epsilon, delta, share)
             if form == "discrete-laplace":
@@ -184,7 +184,7 @@ def _mask(support: np.ndarray | str, n: int) -> tuple[np.ndarray | None, str]:
         return (None, "private") if support == "private" else (np.ones((n, n), dtype=bool), "all")
     mask = np.asarray(support)
     require(mask.shape == (n, n) and mask.dtype == bool, "support", mask.shape, f"give an ({n}, {n}) matrix of booleans")
-    require(bool(mask.any(axis=1).all()), "support", None, "every state needs an allowed transition", problem="is empty in a row")
+    require(bool(mask.any(axis=1).all()), "support", None, "give every state an allowed transition", problem="has an empty row")
     return mask, "public"
 
 
@@ -199,14 +199,14 @@ def _form(
     persons: PersonBound | None,
 ) -> Form:
     if name == "paper":
-        require(persons is None, "records_per_person", persons, "the paper's form protects records, within their row")
-        require(eta is not None, "eta", eta, "the paper's form needs the public floor that every share is assumed to keep")
-        require(adjacency == "replace", "adjacency", adjacency, "the paper's form replaces a record within its row")
-        require(pseudocount is None, "pseudocount", pseudocount, "the paper's form has none")
+        require(persons is None, "records_per_person", persons, "leave it out: the paper's form protects records, within their row")
+        require(eta is not None, "eta", eta, "give the public floor that every share is assumed to keep")
+        require(adjacency == "replace", "adjacency", adjacency, "give replace: the paper's form replaces a record within its row")
+        require(pseudocount is None, "pseudocount", pseudocount, "leave it out: the paper's form has none")
         return PaperForm(epsilon=budget[0], delta=budget[1], eta=float(eta or 0))
-    require(eta is None, "eta", eta, "only the paper's form assumes a floor")
+    require(eta is None, "eta", eta, "leave it out: only the paper's form assumes a floor")
     if name != "theorem7":
-        require(pseudocount is None, "pseudocount", pseudocount, "noisy counts have none")
+        require(pseudocount is None, "pseudocount", pseudocount, "leave it out: noisy counts have none")
         return NoiseForm.calibrate(name, epsilon=budget[0], delta=budget[1], adjacency=adjacency, persons=persons)
     return Theorem7Form.calibrate(
         epsilon=budget[0],

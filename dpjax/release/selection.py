@@ -202,4 +202,10 @@ def _missed(scale: Fraction, threshold: int, records: int) -> float:
 def _check_target(epsilon: Any, delta: Any, adjacency: Any) -> None:
     require_number(epsilon, "epsilon", "give a number above 0, at most 1e12 (nats), such as 0.3", lambda x: 0 < x <= 1e12)
     require_number(delta, "delta", "give a number strictly between 0 and 1, such as 1e-7", lambda x: 0 < x < 1)
-    require_word(adjacency, "adjacency", SENSITIVITY, "", must='be "replace" or "add-remove"')
+    require_word(
+        adjacency,
+        "adjacency",
+        SENSITIVITY,
+        'pass "replace" (a record changed) or "add-remove" (one more or fewer)',
+        must='be "replace" or "add-remove"',
+    )

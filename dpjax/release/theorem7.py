@@ -139,9 +139,9 @@ class Theorem7Form:
 
         Both planning figures are public guesses; the guarantee does not depend on them.
         """
-        require(epsilon > 0, "epsilon", epsilon, "", must="be positive")
-        require(cells >= 2, "cells", cells, "a row needs two supported cells or more")
-        require(row_records > 0, "row_records", row_records, "", must="be positive")
+        require(epsilon > 0, "epsilon", epsilon, "give a number of nats such as 1.0", must="be positive")
+        require(cells >= 2, "cells", cells, "give two supported cells a row, or more")
+        require(row_records > 0, "row_records", row_records, "give a guess of a typical row, such as 1000", must="be positive")
         target = _Target(epsilon, delta, adjacency, persons)
         if pseudocount is None:
             found = _frontier(target)

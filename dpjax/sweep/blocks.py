@@ -9,7 +9,7 @@ blocks a and b are combined on the host, in index order, by
 (Chan, Golub and LeVeque, "Algorithms for computing the sample variance", The American Statistician 37, 1983). The combination is
 a fixed sequence of float64 operations on the host, so that a resumed run repeats it exactly.
 
-What the C library keeps of freed blocks, held against the stated memory.
+What the C library keeps of freed blocks, compared with the stated memory.
 
 On the host the buffers of a block come from malloc, and glibc keeps what is freed, in a pool for each thread that has ever run a block:
 the process grows past what is under way by a block for each thread, and more where a pool is in pieces. Given back to the system at
@@ -109,7 +109,9 @@ def on_host(name: str, count: int, reduced: Mapping[str, Any]) -> Moments:
     """A block's reduced samples as moments; ValueError where a sample of measure `name` was not finite."""
     host = {field: np.asarray(value) for field, value in reduced.items()}
     if not (np.isfinite(host["mean"]).all() and np.isfinite(host["m2"]).all()):
-        raise InputError(f"measure {name}", "has samples that are not finite numbers", "moments of them mean nothing")
+        raise InputError(
+            f"measure {name}", "has samples that are not finite numbers", "correct the workload, or the parameters of the cell"
+        )
     if "samples" in host:
         host["samples"] = host["samples"][:count].copy()
     return Moments(count=count, **host)
@@ -309,7 +311,7 @@ def in_flight(memory: int, block_bytes: int, block: int) -> int:
         raise InputError(
             "sweep.memory",
             f"is {memory:,} bytes",
-            f"one block of {block:,} samples needs {charged:,}: raise sweep.memory, or set a smaller sweep.block (which is another law, with"
+            f"one block of {block:,} samples needs {charged:,}: raise sweep.memory, or set a smaller sweep.block (which is another sweep, with"
             " other last digits)",
         )
     return memory // charged

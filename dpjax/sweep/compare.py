@@ -99,7 +99,13 @@ def compare_counts(
     checked_delta(delta)
     for epsilon in epsilons:
         checked_epsilon(epsilon)
-    require(support in ("observed", "all"), "support", support, "", must='be "observed" or "all"')
+    require(
+        support in ("observed", "all"),
+        "support",
+        support,
+        'pass "observed" for the transitions seen, "all" for all pairs',
+        must='be "observed" or "all"',
+    )
     require(draws >= 2, "draws", draws, "give 2 or more")
     truth = _truth(counts, support)
     return [

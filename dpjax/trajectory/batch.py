@@ -120,8 +120,8 @@ def require_lanes(n: Any, first: Any, n_states: int) -> None:
     require_whole(n, "n", "ask for one trajectory or more, a whole number", least=1)
     require_whole(first, "first", "give the index of the first lane, a whole number, 0 or more")
     size = 4 * int(n) * n_states
-    mend = f"{size:.3g} bytes of {n_states} states a trajectory are drawn at once: take {LARGEST_RESULT // (4 * n_states)} or fewer a call,"
-    require(size <= LARGEST_RESULT, "n", n, f"{mend} the next ones from first=n on")
+    few = f"{size:.3g} bytes of {n_states} states a trajectory are drawn at once: take {LARGEST_RESULT // (4 * n_states)} or fewer a call,"
+    require(size <= LARGEST_RESULT, "n", n, f"{few} the next ones from first=n on")
     require(first + n <= 2**31 - LANES, "first", first, "lanes are numbered up to 2^31 - 16385")
 
 
@@ -184,9 +184,9 @@ def cumulative_tables(
     """
     n_slots = laws[0].shape[0]
     shape = rounded_up(len(laws)), n_slots
-    room = np.zeros(shape[0] * n_slots + 8)  # float64; 64 bytes to align
-    shift = -room.ctypes.data // 8 % 8
-    tables = room[shift : shift + shape[0] * n_slots].reshape(shape)
+    raw = np.zeros(shape[0] * n_slots + 8)  # float64; 64 bytes to align
+    shift = -raw.ctypes.data // 8 % 8
+    tables = raw[shift : shift + shape[0] * n_slots].reshape(shape)
     for law, table in zip(laws, tables, strict=False):  # spare tables stay zero and are never read
         for start, rows, width in blocks:
             part = slice(start, start + rows * width)

@@ -84,8 +84,8 @@ def match_substitution(
         largest > 0,
         "chain",
         None,
-        "no output tells its states apart at any epsilon; there is nothing to match",
-        problem="is all states at distance zero",
+        "no output tells its states apart at any epsilon: give a chain with a transition of probability below 1",
+        problem="has all its states at distance zero",
     )
     proved, apart = target / (largest * MARGIN), 1.0 - np.eye(m.graph.n_states)
     return dataclasses.replace(m, epsilon=largest_verified_scale(loss, target, proved, tolerance))
@@ -106,7 +106,7 @@ def exact_scale(m: TrajectoryMechanism, tolerance: float = FINE, store: Store = 
         "chain",
         None,
         "use the theorem's scale, m.scale",
-        problem="is two states at distance zero",
+        problem="has two states at distance zero",
     )
 
     target = m.epsilon / m.rho

@@ -16,7 +16,7 @@ G(y, s) is needed only for the sensitive states s that occur. A chain of up to F
 at most); a larger one gets a column the first time its state occurs. `graph_of(chain)` keeps the last few chains' graphs, so
 that a grid over epsilon computes no distance twice.
 
-Checks of what a user hands in, on the host, before anything is traced: ValueError naming the argument and the mend.
+Checks of what a user hands in, on the host, before anything is traced: ValueError naming the argument and the remedy.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ def _require_feasible(graph: ChainGraph, states: Int[np.ndarray, " steps"]) -> N
         invalid(
             f"trajectory at step {t}",
             (i, j),
-            f"the chain has no transition from {i!r} to {j!r} (probability zero); mend it, or pass check=False to take it as it is",
+            f"the chain has no transition from {i!r} to {j!r} (probability zero): correct it, or pass check=False to take it as it is",
         )
 
 

@@ -8,7 +8,7 @@ every row to the largest degree takes 26.
 The flat arrays are read in two ways: row by row (`base[i]` .. `base[i] + width[i]`), for a step and for a binary search; and
 block by block (`blocks`: start, rows, width), for the law of every row at once.
 
-The law of the next private state, for every mechanism of this room: one kernel, three choices.
+The law of the next private state, for every mechanism of this package: one kernel, three choices.
 
 From private state i, with sensitive state s, candidate r in N(i) has the cost
 
@@ -69,7 +69,7 @@ class Edges(NamedTuple):
 
 
 def edges_of(chain: MarkovChain) -> Edges:
-    """The edges of `chain`, from the paths room."""
+    """The edges of `chain`, from the package `paths`."""
     lengths = edge_lengths(chain)
     lengths.sort_indices()
     return Edges(lengths.indptr.astype(np.int64), lengths.indices.astype(np.int64), lengths.data)

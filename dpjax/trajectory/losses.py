@@ -127,11 +127,11 @@ def extremes(
     found[0], found[1] = -np.inf, np.inf
     for e in range(0, one.shape[1], _EDGES):
         part = other[:, e : e + _EDGES]
-        room = np.empty_like(part)
+        spare = np.empty_like(part)
         for k, row in enumerate(one[:, e : e + _EDGES]):
-            np.subtract(row, part, out=room)
-            np.maximum(found[0, k], room.max(axis=1), out=found[0, k])
-            np.minimum(found[1, k], room.min(axis=1), out=found[1, k])
+            np.subtract(row, part, out=spare)
+            np.maximum(found[0, k], spare.max(axis=1), out=found[0, k])
+            np.minimum(found[1, k], spare.min(axis=1), out=found[1, k])
     return found
 
 
@@ -265,8 +265,8 @@ def _tiles(m: OnlineMechanism, store: Store) -> LossTiles:
         store is not None or affordable(m),
         "chain",
         None,
-        "all pairs are many: give a folder as store, which keeps what is done; or use m.loss_bounds(), the proved bound",
-        problem=f"is {m.graph.n_states} states, {len(m.graph.edges.states)} edges",
+        "give a folder as store, which keeps what is done, or use m.loss_bounds(), the proved bound",
+        problem=f"has {m.graph.n_states} states and {len(m.graph.edges.states)} edges",
     )
     return LossTiles(m, store)
 

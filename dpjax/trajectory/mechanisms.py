@@ -84,8 +84,8 @@ class Adjacency:
 
     def __post_init__(self) -> None:
         require_number(self.rho, "rho", "give a positive, finite adjacency radius in nats", lambda x: x > 0)
-        mend = _REFUSED.get(str(self.symmetrisation), "use 'average' or 'max'")
-        require_word(self.symmetrisation, "symmetrisation", ("average", "max"), mend)
+        remedy = _REFUSED.get(str(self.symmetrisation), "use 'average' or 'max'")
+        require_word(self.symmetrisation, "symmetrisation", ("average", "max"), remedy)
 
     def symmetrised(self, G: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
         """G_sym: the symmetric distance between states that the adjacency sums."""

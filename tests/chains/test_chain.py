@@ -128,11 +128,11 @@ GOOD = [[1, 2], [3, 4]]
 @pytest.mark.parametrize(
     ("counts", "message"),
     [
-        ([[1, -2], [3, 4]], r"counts\['a', 'b'\] is -2. Negative"),
-        ([[1, 2], [3.5, 4]], r"counts\['b', 'a'\] is 3.5. Fractional"),
-        ([[1, 2], [3, np.nan]], r"counts\['b', 'b'\] is nan. Not finite"),
-        ([[1, np.inf], [3, 4]], r"counts\['a', 'b'\] is inf. Not finite"),
-        ([[1, 2.0**54], [3, 4]], "Above 2"),
+        ([[1, -2], [3, 4]], r"counts\['a', 'b'\] is -2. It is negative"),
+        ([[1, 2], [3.5, 4]], r"counts\['b', 'a'\] is 3.5. It is fractional"),
+        ([[1, 2], [3, np.nan]], r"counts\['b', 'b'\] is nan. It is not finite"),
+        ([[1, np.inf], [3, 4]], r"counts\['a', 'b'\] is inf. It is not finite"),
+        ([[1, 2.0**54], [3, 4]], "above 2"),
         ([[1, 2], [0, 0]], r"\['b'\]. Their rows are empty.*largest_class_of_counts"),
         ([[1, 2, 3], [3, 4, 5]], "square"),
     ],

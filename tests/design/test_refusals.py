@@ -82,7 +82,7 @@ def test_a_wrong_argument_of_a_matrix_design_is_named_with_its_mend(changes, wor
     ("changes", "words"),
     [
         ({"chain": MODEL}, r"(?s)^chain is .*from_matrix"),
-        ({"start": "zone 01"}, r"(?s)^start is 'zone 01'; .*chain.index"),
+        ({"start": "zone 01"}, r"(?s)^start is 'zone 01'. .*chain.index"),
         ({"chain": MarkovChain.from_matrix([[0.0, 1.0], [1.0, 0.0]])}, r"(?s)^chain is .*distances are all 0"),
         ({"loss": lambda e: e}, r"(?s)^loss is .*one real number, and returns .*shape=\(3,\)"),
         ({"loss": lambda e: float(e[0])}, r"(?s)^loss is .*jax.numpy"),

@@ -58,7 +58,7 @@ def test_float64_draws_are_float64():
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        ({"alpha": jnp.array([[1.0, 2.0], [0.0, 0.0]])}, "every row needs a positive"),
+        ({"alpha": jnp.array([[1.0, 2.0], [0.0, 0.0]])}, "Give every row a positive"),
         ({"alpha": jnp.float32(1.0)}, "Give a vector"),
         ({"alpha": jnp.array([1.0, -1.0])}, "alpha is"),
         ({"n_draws": 0}, "n_draws is 0"),

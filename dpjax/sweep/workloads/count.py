@@ -265,7 +265,12 @@ class CountWorkload(KnownChain):
         if "name" not in cell:
             _refuse_unused(table.name, {**self.table, **cell})
         if "delta" in uses and table.delta is None:
-            invalid("mechanism.delta", None, f"{table.name} meets epsilon together with delta: give it, there or as an axis")
+            invalid(
+                "mechanism.delta",
+                None,
+                f"{table.name} meets epsilon together with delta: give it, there or as an axis",
+                problem="is not given",
+            )
         if table.name == "pseudocount" and (table.pseudocount is None) == (table.pseudocount_factor is None):
             both = {"pseudocount": table.pseudocount, "pseudocount_factor": table.pseudocount_factor}
             invalid("mechanism", both, "give pseudocount, or pseudocount_factor such as 1.5, and not both")
