@@ -255,9 +255,9 @@ def _progress(path: pathlib.Path) -> Iterator[Callable[[int], None] | None]:
     if not (path.is_file() and sys.stderr.isatty()):
         yield None
         return
-    from dpjax.sweep.progress import Bar
+    from dpjax.sweep.progress import watch
 
-    bar = Bar(path.stat().st_size, "B", sys.stderr)
+    bar = watch(path.stat().st_size, "B", sys.stderr)
     try:
         yield bar.advance
     finally:

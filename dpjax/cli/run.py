@@ -32,13 +32,14 @@ def run(
 ) -> int:
     """Run a sweep, or continue it where it stopped."""
     from dpjax import sweep
+    from dpjax.sweep.blocks import give_back_freed_memory
 
     part = sweep.Shard() if shard is None else sweep.Shard.parse(shard)
     dataset, plan = prepare(config, overrides or (), out, part)
     if dry_run:
         print(sweep.cost(plan))
         return DONE
-    outcome = sweep.run(plan, about=about(dataset, plan))
+    outcome = sweep.run(plan, about=about(dataset, plan), when_tight=give_back_freed_memory)
     store_outlines(dataset, outcome.directory)
     print(f"{outcome.directory}: {outcome.done} cells done, {outcome.failed} failed")
     if outcome.results is not None:

@@ -120,7 +120,7 @@ def test_wrong_numbers_are_refused(bad):
 
 
 def test_wrong_words_and_counts_are_refused():
-    with pytest.raises(ValueError, match="adjacency must be .*, got 'person'"):
+    with pytest.raises(ValueError, match=r"adjacency must be .*, got 'person'"):
         DiscreteLaplaceMechanism(epsilon=1, adjacency="person")
     with pytest.raises(ValueError, match="postprocess is"):
         DiscreteLaplaceMechanism(epsilon=1, postprocess="clip")

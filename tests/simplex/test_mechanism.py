@@ -42,7 +42,7 @@ def test_unreachable_target_states_the_floor():
 def test_needs_of_theorem_1_do_not_touch_the_exact_curve():
     m = DirichletMechanism(k=0.5, eta=0.3, n_records=20, n_categories=3)
     assert 0 < m.exact_delta(1.0) < 1
-    with pytest.raises(ValueError, match="gamma is not given. A-Theorem 1"):
+    with pytest.raises(ValueError, match=r"gamma is not given. A-Theorem 1"):
         _ = m.epsilon
     with pytest.raises(ValueError, match="Assumption 3"):
         _ = dataclasses.replace(m, gamma=0.01).epsilon

@@ -113,7 +113,7 @@ def test_bad_counts(counts, words):
 
 
 def test_bad_parameters():
-    with pytest.raises(ValueError, match="scale must be .*, got 0"):
+    with pytest.raises(ValueError, match=r"scale must be .*, got 0"):
         PseudocountMechanism(scale=0.0, pseudocount=1.0)
     with pytest.raises(ValueError, match="pseudocount is -1"):
         PseudocountMechanism(scale=1.0, pseudocount=-1.0)
