@@ -55,7 +55,7 @@ def require_square(P: Any) -> None:
     """Raise ValueError unless `P` has shape (*batch, n, n) with n >= 2."""
     shape = tuple(P.shape)
     require(len(shape) >= 2 and shape[-1] == shape[-2], "P.shape", shape, "give a square matrix (*batch, n, n)")
-    require(shape[-1] >= 2, "P.shape", shape, "give a chain of two states or more")
+    require(shape[-1] >= 2, "P.shape", shape, "give at least two states")
 
 
 def row_sum_tolerance(dtype: Any) -> float:

@@ -204,7 +204,7 @@ def _divide_rows(values: Any, totals: np.ndarray) -> Matrix:
 
 
 def _checked_labels(labels: Labels | None, n: int) -> Labels:
-    require(n >= 2, "the number of states", n, "give a chain of two states or more")
+    require(n >= 2, "the number of states", n, "give at least two states")
     if labels is None:
         return tuple(range(n))
     require(len(labels) == n, "the number of labels", len(labels), f"give {n} labels, one for each state")

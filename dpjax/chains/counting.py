@@ -135,7 +135,7 @@ def counts_of_pairs(pairs: Iterable[Sequence[Hashable]], labels: Sequence[Hashab
     index = {label: i for i, label in enumerate(chosen)}
     for number, pair in enumerate(listed):
         for state in pair:
-            require(state in index, f"a state in pairs[{number}]", state, "give one of the labels")
+            require(state in index, f"a state in pairs[{number}]", state, "it is not among the labels: give one of them")
     start = np.array([index[pair[0]] for pair in listed], dtype=np.int64)
     end = np.array([index[pair[1]] for pair in listed], dtype=np.int64)
     return _tally(start, end, len(chosen)), chosen

@@ -111,7 +111,7 @@ def stationary_law(P: Any, k: Float[Array, " n"] | np.ndarray | float) -> Statio
     require(not whole, "P", P, "give the transition matrix itself, dense: chain.matrix of a chain, .toarray() of a sparse matrix")
     matrix = np.asarray(P, dtype=np.float64)
     require(matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1], "P", np.shape(P), "give one square matrix, (n, n)")
-    require(len(matrix) >= 2, "P", P, "give a chain of two states or more")
+    require(len(matrix) >= 2, "P", P, "give at least two states")
     good = np.isfinite(matrix).all() and (matrix >= 0).all() and (np.abs(matrix.sum(axis=1) - 1) <= 1e-5).all()
     require(bool(good), "P", P, "give a transition matrix: entries at least 0, rows that sum to 1")
     concentration = np.asarray(k, dtype=np.float64)

@@ -13,7 +13,6 @@ claims                 what is claimed: relation, unit, epsilon, delta, and the 
 ledger                 a budget for one data set
 private_report         what the holder alone may see
 exact_coins            coins of bias exp(-x), discrete Laplace and Gaussian noise, exactly
-discrete_counts        counts made private by that noise
 lengths, exact_selection   distances in whole numbers, permute-and-flip without floats
 trajectory, stream     a private stream of states; trajectory_statement: what it protects
 
@@ -21,7 +20,6 @@ Nothing here takes a seed, and no float reaches a random decision.
 """
 
 from dpjax.release.claims import Claim
-from dpjax.release.discrete_counts import NoisyCounts, release_counts_gaussian, release_counts_laplace
 from dpjax.release.error_bars import error_bars
 from dpjax.release.exact import coin_exp, discrete_gaussian, discrete_laplace, permute_and_flip, polya_urn
 from dpjax.release.ledger import Budget, ChainBudget, Charge, charge, check_affordable, open_ledger
@@ -46,7 +44,6 @@ __all__ = [
     "Charge",
     "Claim",
     "NoiseForm",
-    "NoisyCounts",
     "PaperForm",
     "PersonBound",
     "PersonColumn",
@@ -77,8 +74,6 @@ __all__ = [
     "read_public_support",
     "read_records",
     "read_release",
-    "release_counts_gaussian",
-    "release_counts_laplace",
     "restated",
     "trajectory_statement",
     "true_delta",

@@ -129,13 +129,13 @@ def check_shares(C: Shares, eta: Numbers, n_categories: Numbers, name: str = "C"
         "pass a vector of shares, or a stack of them",
         must="hold shares on its last axis",
     )
-    require(bool(np.isfinite(shares).all() and (shares >= 0).all()), name, C, "pass finite shares of 0 or more")
+    require(bool(np.isfinite(shares).all() and (shares >= 0).all()), name, C, "pass finite shares, at least 0")
     off = float(np.abs(shares.sum(axis=-1) - 1).max())
     require(
         off <= slack * (1 + shares.shape[-1] ** 0.5),
         name,
         C,
-        f"its shares are off one by {off:.3g} on the last axis: divide them by their sum",
+        f"its shares do not sum to one on the last axis (off by {off:.3g}): divide them by their sum",
     )
     seen = (shares > 0).sum(axis=-1)
     wrong = seen != n_categories
@@ -156,4 +156,4 @@ def check_counts(counts: Shares) -> None:
     """Raise unless counts are whole numbers, at least 0 and finite."""
     values = np.asarray(counts, dtype=np.float64)
     good = np.isfinite(values) & (values >= 0) & (values == np.round(values))
-    require(bool(good.all()), "counts", counts, "pass whole numbers, 0 or more")
+    require(bool(good.all()), "counts", counts, "pass whole numbers, at least 0")

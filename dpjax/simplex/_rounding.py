@@ -47,7 +47,7 @@ def plain(x: Any) -> Any:
 
 def float64(x: Real, name: str) -> Numbers:
     """`x` as a float64 array without NaN; text, booleans, complex numbers and what overflows are refused."""
-    return real_array(x, name, "pass a real number, such as 1.0", must="be a number")
+    return real_array(x, name, "pass a real number such as 1.0, or an array of them, without NaN", must="be a number")
 
 
 def check_epsilon(epsilon: Real) -> Numbers:

@@ -63,7 +63,7 @@ def expected_kl(C: np.ndarray | jax.Array | list | tuple, k: Real) -> Claim:
         bool((off <= 1e-5).all()),
         "C",
         C,
-        f"its shares are off one by {float(np.max(off, initial=0.0)):g}: divide them by their sum",
+        f"its shares do not sum to one (off by {float(np.max(off, initial=0.0)):g}): divide them by their sum",
     )
     concentration = domain.check_positive(k, "k")
     batch = np.broadcast_shapes(shares.shape[:-1], concentration.shape)

@@ -66,7 +66,7 @@ def test_text_in_the_place_of_a_number(model, option):
         ),
         (
             ("--mechanism", "discrete-laplace", "--epsilon", 1e-9, "--person-column", "who", "--records-per-person", 10_000),
-            r"--epsilon is 1e-09; .* raise epsilon",
+            r"--epsilon is 1e-09. .* raise epsilon",
         ),
     ],
 )
