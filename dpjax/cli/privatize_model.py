@@ -286,7 +286,7 @@ def _release(
         raise Ended(stop, _left(out, account)) from stop
     except (OSError, MemoryError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error) or "there is not enough memory"
-        return say(f"error: {why}. {_left(out, account)}", FAILED)
+        return say(f"error: {why.removesuffix('.')}. {_left(out, account)}", FAILED)
 
 
 def _left(out: pathlib.Path, account: Account | None) -> str:

@@ -77,7 +77,7 @@ _LOG_DELTA = {
     "add-remove": in_blocks(jax.jit(lambda epsilon, scale, alpha: log_gamma_claim(epsilon, scale * alpha, scale))),
 }
 
-ADJACENCY_WORDS = 'it must be "replace" or "add-remove"'
+ADJACENCY_WORDS = 'pass "replace" or "add-remove"'
 
 
 def _delta(adjacency: Adjacency, epsilon: Numbers, scale: Numbers, pseudocount: Numbers) -> Numbers:

@@ -90,9 +90,8 @@ def _fault(model: type[pydantic.BaseModel], fault: Any, where: str) -> InputErro
         if isinstance(inner, InputError):  # the validator of one key knows the key's own name only
             own = bool(location) and inner.argument == str(location[-1])
             return inner.renamed(key) if own else inner
-        return InputError(key, str(inner))
-    problem = f"is {fault['input']!r}"
-    return InputError(key, problem, fault["msg"], value=fault["input"])
+        return InputError(key, f"is {fault['input']!r}", str(inner), value=fault["input"])
+    return InputError(key, f"is {fault['input']!r}", fault["msg"], value=fault["input"])
 
 
 def _dotted(*parts: Any) -> str:
