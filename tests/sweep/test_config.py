@@ -113,7 +113,7 @@ def test_memory(text, size):
 
 
 def test_an_unknown_workload_is_named():
-    with pytest.raises(ValueError, match=r"workload is 'dirichlet'; .* package\.module:builder"):
+    with pytest.raises(ValueError, match=r"workload is 'dirichlet'. .* package\.module:builder"):
         sweep.build("dirichlet", None, {})
     with pytest.raises(ValueError, match="cannot be imported"):
         sweep.build("sweep_normals:absent", None, {})

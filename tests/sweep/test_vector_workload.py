@@ -79,7 +79,7 @@ def test_the_precision_asked_for_is_used(precision):
         ({**PUBLIC, "k": 20.6, "gama": 1}, "did you mean mechanism.gamma"),
         ({**PUBLIC, "k": -1.0}, "k is -1"),
         ({**PUBLIC, "k": 10.0}, "k is 10.0; Assumption 4 of Theorem 1 wants k >= 3/(2 eta) = 20.547"),
-        ({"eta": 0.073, "k": 20.6}, "gamma is None; A-Theorem 1's epsilon needs a gamma"),
+        ({"eta": 0.073, "k": 20.6}, "gamma is not given. A-Theorem 1's epsilon needs a gamma"),
         ({**PUBLIC, "k": 20.6, "gamma": 0.3}, "gamma is 0.3"),
     ],
 )
