@@ -19,7 +19,7 @@ def test_the_law_of_one_device_on_eight_seven_and_one():
 
 @pytest.mark.parametrize(
     ("v", "devices", "message"),
-    [(1.0, None, "one-dimensional"), ([np.nan], None, "one-dimensional"), ([1.0], [], "give at least one")],
+    [(1.0, None, "one-dimensional"), ([np.nan], None, "one-dimensional"), ([1.0], [], "Give at least one")],
 )
 def test_bad_input_is_refused(v, devices, message):
     m = TrajectoryMechanism(MarkovChain.from_matrix(np.array([[0.5, 0.5], [0.3, 0.7]])), epsilon=1.0, rho=1.0)
