@@ -183,7 +183,9 @@ class _Needed:
 
         self.memory = None if memory is None else parse_memory(memory)
         size = sum(len(label.encode()) for label in labels)
-        self.need = release_need(len(labels), label_bytes=size, draws=draws if draws in _DRAWS else 0, report=report)
+        self.need = release_need(
+            len(labels), label_bytes=size, draws=draws if draws is not None and draws in _DRAWS else 0, report=report
+        )
 
     def of(self, plan: Plan) -> _Needed:
         """The same for a plan, whose draws are known."""

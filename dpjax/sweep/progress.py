@@ -36,7 +36,7 @@ class Progress(Protocol):
         """Nothing more will come."""
 
 
-class _Lines(tqdm.tqdm):  # type: ignore[type-arg]
+class _Lines(tqdm.tqdm):
     """tqdm for a stream that is no terminal: every report is a line of its own."""
 
     @staticmethod
