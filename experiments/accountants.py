@@ -13,7 +13,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from dpjax import datasets
-from dpjax.counts import DiscreteLaplaceMechanism, expected_kl_floored
+from dpjax.counts import DiscreteLaplaceMechanism
+from dpjax.counts.postprocess import expected_kl_floored
 from dpjax.plot import style
 from dpjax.simplex import calibrate_exact, calibrate_theorem1, expected_kl, expected_kl_bound
 from experiments import reproduction

@@ -46,7 +46,7 @@ class Ended(BaseException):
         self.error, self.done = error, done
 
 
-def guarded(command: Callable[..., int], options: Mapping[str, str], kept: str = _KEPT) -> Callable[..., None]:
+def guarded(command: Callable[..., int], options: Mapping[str, str] | None = None, kept: str = _KEPT) -> Callable[..., None]:
     """`command` with its exceptions turned into sentences and exit codes.
 
     Args:
@@ -60,7 +60,7 @@ def guarded(command: Callable[..., int], options: Mapping[str, str], kept: str =
         if not kept and isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(line_buffering=False, write_through=False)  # words wait until all is done
         try:
-            with naming_options(options):
+            with naming_options(options or {}):
                 code = command(*args, **kwargs)
         except Ended as end:
             code = _explained(end.error, end.done)

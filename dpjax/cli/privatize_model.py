@@ -87,6 +87,7 @@ Memory = Annotated[
 ]
 Report = Annotated[pathlib.Path | None, typer.Option(metavar="FILE", help="Write a report for the data holder alone. PRIVATE.")]
 
+_DRAWS = range(1, 2**31 + 1)  # the plan refuses others
 OPTIONS = {
     **publishing.OPTIONS,
     "epsilon": "--epsilon",
@@ -183,7 +184,9 @@ class _Needed:
 
         self.memory = None if memory is None else parse_memory(memory)
         size = sum(len(label.encode()) for label in labels)
-        self.need = release_need(len(labels), label_bytes=size, draws=draws or 0, report=report)
+        self.need = release_need(
+            len(labels), label_bytes=size, draws=draws if draws is not None and draws in _DRAWS else 0, report=report
+        )
 
     def of(self, plan: Plan) -> _Needed:
         """The same for a plan, whose draws are known."""

@@ -398,4 +398,4 @@ def _chain_budget(epsilon: str | None, delta: str | None, adjacency: str | None,
         with naming_options(_IN_STATEMENT):
             return chain_budget(str(said["epsilon"]), str(delta), said.get("adjacency"))
     except (KeyError, TypeError, AttributeError, json.JSONDecodeError, UnicodeDecodeError):
-        invalid("--chain-statement", str(path), "give the statement of a release: JSON with an epsilon and a delta")
+        invalid("--chain-statement", str(path), "it is not the statement of a release: give one, JSON with an epsilon and a delta")

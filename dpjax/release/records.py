@@ -31,7 +31,7 @@ import numpy as np
 
 from dpjax._errors import InputError, require
 from dpjax.datasets.text import COUNT, FROM, TO, Progress, opened, rows
-from dpjax.release.secret import Outside, PersonColumn, Reader, Records, malformed, sealed
+from dpjax.release.secret import Outside, PersonColumn, Reader, RecordError, Records, malformed, sealed
 
 Layout = Literal["auto", "matrix", "triples", "pairs", "parquet"]
 Line = tuple[int, list[str]]
@@ -83,10 +83,10 @@ def cells_of(path: pathlib.Path, progress: Progress | None = None) -> Iterator[t
     try:
         yield from rows(path, progress=progress)
     except InputError as error:
-        rule = error.remedy
+        fault = InputError(f"{path}:", error.problem, error.remedy) if error.value is None else None  # a value is content
     else:
         return
-    malformed(path, None, rule or "it is no text file")
+    raise RecordError(f"{path}: it is not a text file" if fault is None else str(fault))
 
 
 def read_records(

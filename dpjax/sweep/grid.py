@@ -90,7 +90,7 @@ def _fault(model: type[pydantic.BaseModel], fault: Any, where: str) -> InputErro
         if isinstance(inner, InputError):  # the validator of one key knows the key's own name only
             own = bool(location) and inner.argument == str(location[-1])
             return inner.renamed(key) if own else inner
-        return InputError(key, f"is {fault['input']!r}", str(inner), value=fault["input"])
+        return InputError(key, "cannot be used", str(inner), value=fault["input"])
     return InputError(key, f"is {fault['input']!r}", fault["msg"], value=fault["input"])
 
 
@@ -243,7 +243,7 @@ class Grid:
             repeated = next((step for step, times in steps.items() if times > 1), None)
             if repeated is not None:
                 several = " and ".join(f"sweep.axes.{name}" for name in names)
-                raise ValueError(f"{several} repeat{'s' * (len(names) == 1)} {', '.join(repeated)}; give each value once")
+                raise InputError(several, f"repeat{'s' * (len(names) == 1)} {', '.join(repeated)}", "give each value once")
 
     @functools.cached_property
     def dims(self) -> dict[str, tuple[str, ...]]:

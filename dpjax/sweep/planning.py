@@ -172,7 +172,7 @@ def too_small(plan: Plan) -> str:
         return ""
     return (
         f"the samples that sweep.keep_samples keeps take {in_words(wanted)} more on the disk of {str(plan.directory)!r}, which has "
-        f"{in_words(free)} free; keep fewer, or choose another folder"
+        f"{in_words(free)} free. Keep fewer, or choose another folder"
     )
 
 

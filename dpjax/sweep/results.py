@@ -73,9 +73,8 @@ def assemble(store: Store) -> pathlib.Path:
     errors = {cell.position: store.error_of(cell) or "" for cell in grid.cells if records[cell.position] is None}
     missing = [cell.text for cell in grid.cells if errors.get(cell.position) == ""]
     if missing:
-        raise ValueError(
-            f"{store.directory} lacks {len(missing)} of {grid.size} cells, such as {missing[0]}; run the missing shards first"
-        )
+        lacking = f"lacks {len(missing)} of {grid.size} cells, such as {missing[0]}"
+        raise InputError(str(store.directory), lacking, "run the missing shards first")
     runs = runs_of(store.directory)
     dataset = _dataset(manifest, grid, records, errors).assign_attrs(_essentials(manifest, runs))
     content = dataset.to_netcdf(engine="h5netcdf")  # in memory: HDF5 itself survives no full disk

@@ -325,7 +325,7 @@ class _Running:
         for name, value in exact.items():
             agrees(name, self.workload.exact[name], value.shape, sizes)
             if np.isnan(value).any():
-                raise InputError(name, "is not a number")
+                raise InputError(name, "is not a number", "correct what the workload states as exact")
         return exact
 
     def _interrupted(self) -> None:

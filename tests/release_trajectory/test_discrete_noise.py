@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from dpjax.counts import DiscreteGaussianMechanism, DiscreteLaplaceMechanism, gaussian_delta
+from dpjax.counts import DiscreteGaussianMechanism, DiscreteLaplaceMechanism
+from dpjax.counts.discrete_gaussian import gaussian_delta
 from dpjax.release import NoiseForm, discrete_gaussian, discrete_laplace
 
 

@@ -94,7 +94,7 @@ def test_a_category_without_records_and_square_counts_are_refused():
     import dataclasses
 
     empty = dataclasses.replace(datasets.grades(), counts=np.array([38, 29, 15, 8, 0]))
-    with pytest.raises(ValueError, match="no record is in F"):
+    with pytest.raises(ValueError, match="No record is in F"):
         sweep.build("dirichlet-vector", empty, PUBLIC)
     with pytest.raises(ValueError, match="one count vector"):
         sweep.build("dirichlet-vector", datasets.manhattan(), PUBLIC)

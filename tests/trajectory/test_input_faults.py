@@ -243,7 +243,7 @@ def test_a_mechanism_of_another_kind(m, chen, offline):
 
 
 def test_the_sentence_names_the_class_that_was_given(offline):
-    with pytest.raises(ValueError, match=r"m is 'a OfflineMechanism'. Give a TrajectoryMechanism or a ChenMechanism"):
+    with pytest.raises(ValueError, match=r"m is an OfflineMechanism. Give a TrajectoryMechanism or a ChenMechanism"):
         joint_law(offline, 3)
 
 
