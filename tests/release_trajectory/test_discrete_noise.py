@@ -4,23 +4,24 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from dpjax._exact import discrete_gaussian, discrete_laplace
 from dpjax.counts import DiscreteGaussianMechanism, DiscreteLaplaceMechanism
 from dpjax.counts.discrete_gaussian import gaussian_delta
-from dpjax.release import NoiseForm, discrete_gaussian, discrete_laplace
+from tests.release.conftest import form_of
 
 
 def test_the_noise_of_a_target_meets_it():
-    assert NoiseForm.calibrate("discrete-laplace", epsilon=0.1, delta=0.0).parameter == 20
-    assert NoiseForm.calibrate("discrete-laplace", epsilon=0.1, delta=0.0, adjacency="add-remove").parameter == 10
-    gaussian = NoiseForm.calibrate("discrete-gaussian", epsilon=1.0, delta=1e-6)
+    assert form_of("discrete-laplace", epsilon=0.1, delta=0.0).parameter == 20
+    assert form_of("discrete-laplace", epsilon=0.1, delta=0.0, adjacency="add-remove").parameter == 10
+    gaussian = form_of("discrete-gaussian", epsilon=1.0, delta=1e-6)
     assert gaussian_delta(1.0, float(gaussian.parameter)) <= 1e-6
 
 
 @pytest.mark.statistical
 def test_cells_have_independent_noise_of_the_law(below):
     """12,000 cells: chi-square at failure rate 1e-6, a scale 15 % off rejected."""
-    scale = NoiseForm.calibrate("discrete-laplace", epsilon=1.0, delta=0.0).parameter
-    variance = NoiseForm.calibrate("discrete-gaussian", epsilon=1.0, delta=1e-3).parameter
+    scale = form_of("discrete-laplace", epsilon=1.0, delta=0.0).parameter
+    variance = form_of("discrete-gaussian", epsilon=1.0, delta=1e-3).parameter
     laplace = np.array([discrete_laplace(scale, below) for _ in range(12_000)])
     gaussian = np.array([discrete_gaussian(variance, below) for _ in range(12_000)])
 
