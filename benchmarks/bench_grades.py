@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks import limits
 from benchmarks.harness import Case
 from dpjax import datasets
-from dpjax.simplex.dirichlet import log_dirichlet
+from dpjax.simplex.gamma import log_dirichlet
 
 SAMPLES = 2_000
 CONFIG = pathlib.Path(__file__).resolve().parents[1] / "configs" / "grades.toml"

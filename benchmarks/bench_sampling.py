@@ -10,8 +10,7 @@ import numpy as np
 
 from benchmarks import limits
 from benchmarks.harness import Case
-from dpjax.simplex.dirichlet import dirichlet, log_dirichlet
-from dpjax.simplex.gamma import log_gamma_draws
+from dpjax.simplex.gamma import dirichlet, log_dirichlet, log_gamma_draws
 
 
 def cases() -> Iterator[Case]:

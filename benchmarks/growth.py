@@ -100,13 +100,13 @@ def _stationary(n: int) -> tuple[Callable[..., object], tuple[object, ...]]:
 
 
 def _rows(count: int) -> tuple[Callable[..., object], tuple[object, ...]]:
-    from dpjax.simplex.dirichlet import dirichlet
+    from dpjax.simplex.gamma import dirichlet
 
     return jax.jit(lambda key, alpha: dirichlet(key, alpha, count)), (jax.random.key(0), jnp.linspace(0.5, 40, 67))
 
 
 def _categories(width: int) -> tuple[Callable[..., object], tuple[object, ...]]:
-    from dpjax.simplex.dirichlet import dirichlet
+    from dpjax.simplex.gamma import dirichlet
 
     return jax.jit(lambda key, alpha: dirichlet(key, alpha, 20_000)), (jax.random.key(0), jnp.linspace(0.5, 40, width))
 

@@ -12,7 +12,7 @@ import numpy as np
 from dpjax import sweep
 from dpjax.chains import MarkovChain
 from dpjax.cli.run import fingerprint, read_data
-from dpjax.sweep.workloads.trajectory_source import Source, sensitive_trajectory
+from dpjax.sweep.workloads.trajectory_exact import Source, sensitive_trajectory
 from experiments.runs import CONFIGS
 
 BUILT_IN = ("credit", "roads", "links")

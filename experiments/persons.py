@@ -17,10 +17,10 @@ import numpy as np
 import xarray as xr
 
 from dpjax import counts as mechanisms
-from dpjax.counts import Neighbours, NoiseSampler, Planning, Target
+from dpjax.counts import Neighbours, NoiseSampler, PersonBound, Planning, Target
 from dpjax.counts.postprocess import dirichlet_errors
 from dpjax.plot import style
-from dpjax.release import PersonBound, PersonSampler
+from dpjax.release import PersonSampler
 from dpjax.release.model import floored
 from experiments.stored import stored
 

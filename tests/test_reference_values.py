@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpjax.chains import MarkovChain, deviation_matrix, entropy_rate, ergodicity_coefficient, stationary_distribution
-from dpjax.chains.perturbation import tau1
+from dpjax.chains.mixing import tau1
 from dpjax.paths import shortest_paths
 from dpjax.selection import permute_and_flip
 from dpjax.simplex import (

@@ -13,8 +13,8 @@ from benchmarks.claims.cases import Case, Refused
 from benchmarks.claims.referee import exact, mp
 from dpjax.chains import MarkovChain
 from dpjax.counts import DiscreteGaussianMechanism, DiscreteLaplaceMechanism, PersonBound
+from dpjax.counts.accountant import person_cost
 from dpjax.counts.discrete_gaussian import gaussian_delta
-from dpjax.counts.persons import person_cost
 from dpjax.release import ChainBudget, TrajectoryRelease, trajectory_statement
 from dpjax.trajectory import RandomisedResponse
 

@@ -7,14 +7,7 @@ targets          the package's own mechanisms, each at inputs where its claim is
 """
 
 from dpjax.audit.bound import AuditResult, Event, audit, delta_limit, epsilon_limit, lower_bound, lower_limit, upper_limit
-from dpjax.audit.targets import (
-    Target,
-    count_target,
-    dirichlet_target,
-    matrix_target,
-    selection_target,
-    trajectory_target,
-)
+from dpjax.audit.targets import Target, count_target, dirichlet_target, matrix_target, selection_target, trajectory_target
 
 __all__ = [
     "AuditResult",

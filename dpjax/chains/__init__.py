@@ -13,14 +13,17 @@ from dpjax.chains.counting import (
     transient_states,
 )
 from dpjax.chains.mixing import (
+    deviation_matrix,
+    elasticities,
     entropy_rate,
     ergodicity_coefficient,
     mixing_time,
     row_entropies,
+    row_slopes,
     second_eigenvalue_modulus,
     spectral_gap,
+    tau1,
 )
-from dpjax.chains.perturbation import deviation_matrix, elasticities, row_slopes, tau1
 from dpjax.chains.simulate import TransitionTable, cumulative_start, simulate, transition_table, walk
 from dpjax.chains.stationary import gth, stationary_distribution
 

@@ -19,8 +19,7 @@ from dpjax._errors import invalid, require
 from dpjax.chains import counting as structure
 from dpjax.chains import mixing as entropy
 from dpjax.chains import stationary
-from dpjax.chains._arrays import row_sum_tolerance
-from dpjax.chains.counting import Counts, Labels, counts_of_pairs, counts_of_trajectories, whole_counts
+from dpjax.chains.counting import Counts, Labels, counts_of_pairs, counts_of_trajectories, row_sum_tolerance, whole_counts
 
 Matrix = Float[np.ndarray, "n n"] | sparse.csr_array
 

@@ -23,8 +23,8 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from scipy import sparse
 
 from dpjax._errors import require
-from dpjax.chains._arrays import as_floats, require_square, require_stochastic
 from dpjax.chains.chain import MarkovChain
+from dpjax.chains.counting import as_floats, require_square, require_stochastic
 from dpjax.chains.stationary import stationary_distribution
 
 

@@ -68,8 +68,7 @@ from jaxtyping import Array, Bool, Float, Int
 from scipy import sparse
 
 from dpjax._errors import invalid, require
-from dpjax.chains._arrays import checking_itself, faults, refuse
-from dpjax.chains.counting import closed_classes, describe, is_sparse, restrict
+from dpjax.chains.counting import checking_itself, closed_classes, describe, faults, is_sparse, refuse, restrict
 
 MOST_STATES = 8  # up to here the program is small
 

@@ -176,7 +176,7 @@ def _trajectory(dataset: Dataset, epsilons: list[float], rho: float, steps: int,
     from dpjax._errors import require
     from dpjax.chains import MarkovChain
     from dpjax.sweep import compare_trajectory
-    from dpjax.sweep.workloads.trajectory_source import Source, sensitive_trajectory
+    from dpjax.sweep.workloads.trajectory_exact import Source, sensitive_trajectory
 
     if dataset.counts is not None:
         require(dataset.counts.ndim == 2, "--trajectory", steps, f"{dataset.name} has no transitions: leave it out")

@@ -325,8 +325,8 @@ def _spending(account: Account | None, out: pathlib.Path | None) -> Iterator[Cal
 
 def _account(release: TrajectoryRelease, said: TrajectoryStatement, given: LedgerOptions) -> Account | None:
     """The ledger, checked; a chain that is itself a private release is charged with the first of its streams, once."""
-    from dpjax._decimals import shown
     from dpjax._errors import require
+    from dpjax._rationals import shown
     from dpjax.release import Charge
     from dpjax.release.trajectory_statement import neighbours
 

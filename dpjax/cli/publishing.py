@@ -17,8 +17,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from dpjax import _atomic as atomic
-from dpjax._decimals import decimal_down, shown
 from dpjax._errors import invalid, require
+from dpjax._rationals import decimal_down, shown
 
 if TYPE_CHECKING:
     from dpjax.release import Charge
@@ -102,7 +102,7 @@ def check_paths(new: Paths, kept: Paths, inputs: Paths) -> None:
 
     new: outputs, which must not exist; each is tried. kept: files that may exist and are changed, such as a ledger. inputs: files that are read.
     """
-    from dpjax.release.output import check_usable
+    from dpjax.release.model import check_usable
 
     for option, path in inputs.items():
         if path is not None:

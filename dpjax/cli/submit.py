@@ -50,7 +50,7 @@ def submit(
 ) -> int:
     """Start the shards of a sweep that are not done; then dpjax info DIR, and dpjax merge DIR."""
     from dpjax import sweep
-    from dpjax.sweep.submissions import last_total
+    from dpjax.sweep.reports import last_total
     from dpjax.sweep.submit import available, ready, withdrawn_if_refused
 
     named = {"partition": partition, "account": account, "time": time, "memory": memory, "cpus": cpus, "gpus": gpus}
@@ -136,7 +136,7 @@ def _on_slurm(directory: pathlib.Path, jobs: Mapping[int, Job], total: int, reso
 
 
 def _here(directory: pathlib.Path, jobs: Mapping[int, Job], total: int, at_once: int) -> int:
-    from dpjax.sweep.submissions import shards
+    from dpjax.sweep.reports import shards
     from dpjax.sweep.submit import locally
 
     locally(directory, jobs, total, at_once)

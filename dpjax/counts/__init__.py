@@ -23,7 +23,7 @@ from dpjax.counts.discrete_laplace import DiscreteLaplaceMechanism  # isort: ski
 from dpjax.counts.discrete_gaussian import DiscreteGaussianMechanism  # isort: skip
 from dpjax.counts.dirichlet import DirichletRows  # isort: skip
 from dpjax.counts.uniform import UniformGuess  # isort: skip
-from dpjax.counts.protocol import (  # isort: skip
+from dpjax.counts.protocol import (
     CountMechanism,
     ExactSampler,
     Options,

@@ -15,20 +15,47 @@ there or below, some scale does above. That delta is never under its limit rests
 docs, "Dirichlet".
 
 A smallest cell of m records that is publicly known plays alpha's part in Theorem 6, so this is the least m too.
+
+What the records of one person cost with pseudo-counts (Theorem 7): the worst spreading over cells, as a computed bound, and group privacy.
+
+One person's records (at most m, at most r of them in a row) are replaced by any others (at most m, at most r in a row). What both have in
+common stays; cell j loses or gains d_j records. Independent Gammas of shapes s (count + alpha) dominate the release (Theorem 7), and
+Gamma(s (c + alpha + d)) = Gamma(s (alpha + d)) + an independent Gamma(s c), the latter of the same law in both databases: counts 0 are
+worst in every touched cell at once. What is left is a product over the touched cells, by two partitions p (lost) and q (gained):
+
+    P = prod_i Gamma(s alpha + s p_i) x prod_j Gamma(s alpha),   Q = prod_i Gamma(s alpha) x prod_j Gamma(s alpha + s q_j).
+
+Fewer than m records are a marginal of m: append cells of one record. So delta(eps) is at most the largest over pairs of partitions of m into
+parts of at most r, both orders, which covers both directions. Adding or removing a person: one of the two partitions is empty.
+
+*Computed from above.* delta = E_P (1 - e^eps prod_i Y_i)^+, Y_i = dQ/dP of cell i, independent; it is convex and falls in each Y_i >= 0. On a grid
+of losses of width w the mass of a cell between two points is split among the two so that E Y stays (a mean-preserving spread: delta rises), the
+split shifted to the larger loss by more than its round-off; losses below the grid move up to its end, those above it count as infinite. The
+laws of sums come from Fourier transforms, whose round-off, at most sqrt(N) log2(N) times the machine's a cell, is added.
+
+*A person of at most m records.* `spread_delta` bounds the worst spreading of m records, m up to 10. Group privacy is valid for every m: in g
+steps of at most b = ceil(m/g) records, each (epsilon/g, delta')-private, a person costs (epsilon, delta' (e^epsilon - 1)/(e^(epsilon/g) - 1)).
+`person_cost` takes the smaller delta of g = m (steps of one record, exact) and the smallest g whose steps `spread_delta` can bound (g = 1 up to
+m = 10).
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from scipy import fft, signal, special
 
 from dpjax._errors import require_word
-from dpjax.simplex import _domain as domain
+from dpjax.counts.neighbours import PersonBound
+from dpjax.simplex import rows as domain
 from dpjax.simplex._rounding import Numbers, Real, check_delta, check_epsilon, delta_up, in_blocks
 from dpjax.simplex.hockey_stick import log_corner_claim, log_corner_delta, log_gamma_claim, log_gamma_hockey_stick
 
@@ -96,3 +123,188 @@ def least_pseudocount(*, epsilon: Real, delta: Real, adjacency: str = "replace")
     # twice what either factor of the limit asks for alone: the root lies below, also where rounding has the last word
     most = min(1 / d, -2 * log_delta / e) if e > 0 else 1 / d
     return float(brentq(lambda alpha: log_limit(e, alpha) - log_delta, _ABOVE_ZERO, most, xtol=_NEAR, rtol=_RELATIVE, maxiter=2000))
+
+
+LARGEST = 10  # records whose spreadings are gone through
+_TAIL = 1e-13  # mass of one cell beyond the grid, where the grid's length allows
+_LONGEST = 2**15  # grid points on one side
+_LARGEST_SHAPE = 1e5  # up to which SciPy's incomplete Gamma functions keep _SPLIT beyond 4.5 standard deviations
+_LOW = -60.0  # log x under which P(X < x) = x^shape / Gamma(shape + 1), to 1e-26
+_SPLIT = 1e-8  # more than the relative round-off of a cell's mass
+
+Partition = tuple[int, ...]
+
+
+class _Cell(NamedTuple):
+    """A cell's loss on the grid -K, ..., K, as Fourier transforms: records lost, records gained, and their infinite masses."""
+
+    lost: np.ndarray
+    gained: np.ndarray
+    lost_beyond: float
+    gained_beyond: float
+
+
+@functools.lru_cache(maxsize=64)
+def partitions(total: int, largest: int) -> tuple[Partition, ...]:
+    """The ways to write `total` as a sum of falling whole numbers from 1 to `largest`.
+
+    >>> partitions(4, 2)
+    ((2, 2), (2, 1, 1), (1, 1, 1, 1))
+    """
+    if total == 0:
+        return ((),)
+    return tuple((part, *rest) for part in range(min(largest, total), 0, -1) for rest in partitions(total - part, part))
+
+
+def spread_delta(
+    epsilon: float, scale: float, pseudocount: float, spreads: Sequence[Partition], *, one_sided: bool = False, steps: int = 16
+) -> float:
+    """An upper bound of the largest delta(epsilon) over pairs of these partitions; one_sided: over single ones, in both directions.
+
+    steps: grid points in a standard deviation of one record's loss, and in epsilon; more are tighter. 1 where the shapes are beyond 1e5.
+    """
+    a = scale * pseudocount
+    largest = max(max(p) for p in spreads)
+    if a + scale * largest > _LARGEST_SHAPE:
+        return 1.0
+    width, reach = _grid(epsilon, a, scale, largest, steps)
+    longest = max(len(p) for p in spreads)
+    length = fft.next_fast_len(longest * 2 * reach + 1, real=True)
+    cells = {part: _cell(a, scale * part, width, reach, length) for part in {part for p in spreads for part in p}}
+    lost = np.stack([_law([cells[part].lost for part in p], reach, longest, length) for p in spreads])
+    gained = np.stack([_law([cells[part].gained for part in p], reach, longest, length) for p in spreads])
+    lost_finite = np.array([math.prod(1 - cells[part].lost_beyond for part in p) for p in spreads])
+    gained_finite = np.array([math.prod(1 - cells[part].gained_beyond for part in p) for p in spreads])
+    at = round(epsilon / width)
+    if one_sided:
+        at += longest * reach
+        found = [
+            _curve(law, width)[:, at : at + 1].sum(axis=1) + 1 - mass
+            for law, mass in ((lost, lost_finite), (gained, gained_finite))
+        ]
+        worst = float(np.max(found))
+    else:
+        curve = _curve(gained, width)  # at losses -longest K, ..., longest K
+        shifted = np.pad(curve, ((0, 0), (0, at)))[:, at:]  # delta of the gained cells at epsilon + loss
+        worst = float(np.max(lost @ shifted[:, ::-1].T + 1 - np.outer(lost_finite, gained_finite)))
+    cells_in_all = longest * (1 if one_sided else 2)
+    return min(1.0, worst * (1 + 1e-9) + cells_in_all * math.sqrt(length) * math.log2(length) * 4 * sys.float_info.epsilon)
+
+
+def _grid(epsilon: float, a: float, scale: float, largest: int, fineness: int) -> tuple[float, int]:
+    """The width of a step, a whole share of epsilon, and how many steps lie on each side of 0."""
+    deviation = scale * math.sqrt(float(special.polygamma(1, a)))
+    steps = math.ceil(epsilon * fineness / min(deviation, epsilon))
+    h = scale * largest
+    shift = float(special.gammaln(a) - special.gammaln(a + h))
+    low = min(math.log(max(float(special.gammaincinv(a, _TAIL)), 1e-300)), (math.log(_TAIL) + float(special.gammaln(a + 1))) / a)
+    high = math.log(float(special.gammainccinv(a + h, _TAIL)))
+    beyond = max(abs(h * low + shift), abs(h * high + shift))
+    return epsilon / steps, min(math.ceil(beyond * steps / epsilon), _LONGEST)
+
+
+def _cell(a: float, h: float, width: float, reach: int, length: int) -> _Cell:
+    """Gamma(a + h) against Gamma(a), loss h log x + log Gamma(a) - log Gamma(a + h)."""
+    points = np.arange(-reach, reach + 1)
+    logs = (points * width - (special.gammaln(a) - special.gammaln(a + h))) / h
+    (big, big_below, big_above), (small, small_below, small_above) = (_masses(shape, logs) for shape in (a + h, a))
+    lost = _split(big, small, points[1:] * width, width)
+    lost[0] += big_below
+    gained = _split(small[::-1], big[::-1], points[1:] * width, width)
+    gained[0] += small_above
+    transforms = [fft.rfft(law, length) for law in (lost, gained)]
+    return _Cell(transforms[0], transforms[1], big_above, small_below)
+
+
+def _masses(shape: float, logs: np.ndarray) -> tuple[np.ndarray, float, float]:
+    """Gamma(shape)'s mass between neighbours of e^logs, below the first and above the last."""
+    x = np.exp(np.clip(logs, _LOW, 700.0))
+    low = logs < _LOW
+    below = np.where(low, np.exp(np.minimum(shape * logs - special.gammaln(shape + 1), 0.0)), special.gammainc(shape, x))
+    above = np.where(low, 1 - below, special.gammaincc(shape, x))
+    between = np.where((below[1:] < 0.5) | low[1:], np.diff(below), -np.diff(above))
+    return np.maximum(between, 0.0), float(below[0]), float(above[-1])
+
+
+def _split(p: np.ndarray, q: np.ndarray, upper: np.ndarray, width: float) -> np.ndarray:
+    """Masses on the grid: those between two points shared out so that the mean of dQ/dP stays or falls."""
+    with np.errstate(over="ignore", invalid="ignore"):  # where p is next to nothing
+        mean = np.divide(q, p, out=np.zeros_like(q), where=p > 0)
+        share = (np.exp(np.log(np.maximum(mean, 1e-320)) + upper) - 1 - _SPLIT) / math.expm1(width)
+    down = np.clip(share, 0.0, 1.0) * p
+    return np.append(down, 0.0) + np.append(0.0, p - down)
+
+
+def _law(transforms: Sequence[np.ndarray], reach: int, longest: int, length: int) -> np.ndarray:
+    """The law of a sum of cells on -longest K, ..., longest K."""
+    law = fft.irfft(functools.reduce(np.multiply, transforms), length)[: len(transforms) * 2 * reach + 1]
+    beside = (longest - len(transforms)) * reach
+    return np.pad(np.maximum(law, 0.0), (beside, beside))
+
+
+def _curve(law: np.ndarray, width: float) -> np.ndarray:
+    """delta at each grid point e: the sum over losses l > e of law(l) (1 - e^(e - l))."""
+    backwards = law[:, ::-1]
+    decay = math.exp(-width)
+    inclusive = signal.lfilter([1.0], [1.0, -decay], backwards)  # sum over l >= e of law(l) e^(e - l)
+    return np.maximum(np.cumsum(backwards, axis=1) - inclusive, 0.0)[:, ::-1]
+
+
+SPREADS = "the worst spreading of a person's records over cells, computed from above"
+GROUP = "group privacy over single records"
+STEPS = "group privacy over groups of records, the worst spreading of each computed from above"
+_QUICK, _FINE = 8, 16  # steps of the grid
+
+
+class Cost(NamedTuple):
+    """A person's delta at some epsilon, an upper bound, and by which argument."""
+
+    delta: float
+    accountant: str
+
+
+@functools.lru_cache(maxsize=256)
+def person_cost(
+    epsilon: float, scale: float, pseudocount: float, bound: PersonBound, adjacency: str = "replace", *, quick: bool = False
+) -> Cost:
+    """What a person costs with pseudo-counts and at most `bound` records each; an upper bound of delta(epsilon).
+
+    adjacency: a person "replace"d by any other, or one added or removed ("add-remove"). quick: only the two extreme spreadings are
+    looked at, for a search; that is no bound.
+    """
+    m = bound.records
+    if epsilon == 0:  # total variation, which adds over the steps
+        return Cost(min(1.0, m * _single(0.0, scale, pseudocount, adjacency)), GROUP)
+    fewest = next(g for g in range(1, m + 1) if math.ceil(m / g) <= LARGEST)
+    costs = [Cost(_grouped(epsilon, m, lambda e: _single(e, scale, pseudocount, adjacency)), GROUP)]
+    if m > 1:
+        size = math.ceil(m / fewest)
+        spreads = _extremes(size, bound.in_a_cell) if quick else partitions(size, min(size, bound.in_a_cell))
+        step = functools.partial(
+            spread_delta,
+            scale=scale,
+            pseudocount=pseudocount,
+            spreads=spreads,
+            one_sided=adjacency == "add-remove",
+            steps=_QUICK if quick else _FINE,
+        )
+        costs.append(Cost(_grouped(epsilon, fewest, step), SPREADS if fewest == 1 else STEPS))
+    return min(costs, key=lambda cost: cost.delta)
+
+
+def _single(epsilon: float, scale: float, pseudocount: float, adjacency: str) -> float:
+    return float(record_delta(adjacency, check_epsilon(epsilon), np.asarray(scale), np.asarray(pseudocount)))
+
+
+def _grouped(epsilon: float, steps: int, delta: Callable[[float], float]) -> float:
+    """delta of `steps` steps from that of one, both at their share of epsilon, rounded up."""
+    share = epsilon if steps == 1 else math.nextafter(epsilon / steps, 0.0)
+    factor = 1.0 if steps == 1 else math.expm1(epsilon) / math.expm1(share) * (1 + 1e-12) if epsilon < 700 else math.inf
+    return min(1.0, delta(share) * factor)
+
+
+def _extremes(size: int, most: int) -> tuple[Partition, ...]:
+    """All in as few cells as may be, and each in a cell of its own."""
+    largest = min(size, most)
+    heap = (largest,) * (size // largest) + ((size % largest,) if size % largest else ())
+    return heap, (1,) * size

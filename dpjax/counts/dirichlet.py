@@ -23,15 +23,20 @@ import numpy as np
 import pydantic
 from jaxtyping import Array, Bool, Float
 
-from dpjax._decimals import shown
 from dpjax._errors import invalid, require
-from dpjax._rationals import verified
+from dpjax._rationals import shown, verified
 from dpjax.counts.neighbours import Neighbours
-from dpjax.counts.planning import dirichlet_error, reference_shares, uniform_error
-from dpjax.counts.postprocess import checked_counts, dirichlet_errors, uniform_rows
+from dpjax.counts.postprocess import (
+    checked_counts,
+    dirichlet_error,
+    dirichlet_errors,
+    reference_shares,
+    uniform_error,
+    uniform_rows,
+)
 from dpjax.counts.protocol import AuditPair, CountMechanism, Errors, ExactSampler, Law, Options, Planning, Target, register
 from dpjax.counts.pseudocount import EXACT, URN_CELLS, Urn
-from dpjax.simplex.dirichlet import dirichlet
+from dpjax.simplex.gamma import dirichlet
 from dpjax.simplex.matrix import MatrixMechanism
 from dpjax.simplex.rows import PublicRows
 

@@ -33,8 +33,7 @@ from dpjax._random import open_uniform
 from dpjax._rationals import as_written
 from dpjax.counts.neighbours import Neighbours, given
 from dpjax.counts.noise import LARGEST, TOO_MUCH, NoiseMechanism, NoiseSampler
-from dpjax.counts.planning import laplace_error
-from dpjax.counts.postprocess import checked_epsilon, checked_postprocess
+from dpjax.counts.postprocess import checked_epsilon, checked_postprocess, laplace_error
 from dpjax.counts.protocol import Parameter, Replaced, Variant, register
 
 

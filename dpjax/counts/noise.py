@@ -24,8 +24,7 @@ from jaxtyping import Array, Bool, Float, Key
 
 from dpjax._errors import invalid, require
 from dpjax._random import open_uniform
-from dpjax.counts.planning import noise_error
-from dpjax.counts.postprocess import POST_PROCESSING, checked_counts, expected_kl_floored
+from dpjax.counts.postprocess import POST_PROCESSING, checked_counts, expected_kl_floored, noise_error
 from dpjax.counts.protocol import FULL, AuditPair, CountMechanism, Errors, ExactSampler, Law, Options, worst_pair
 
 CAP = 2**62

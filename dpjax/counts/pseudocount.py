@@ -27,11 +27,9 @@ from jaxtyping import Array, Bool, Float
 from dpjax._errors import invalid, require
 from dpjax._exact import polya_urn
 from dpjax._rationals import as_written, rounded_up, verified
-from dpjax.counts.accountant import least_pseudocount, record_delta
+from dpjax.counts.accountant import Cost, least_pseudocount, person_cost, record_delta
 from dpjax.counts.neighbours import Neighbours, given
-from dpjax.counts.persons import Cost, person_cost
-from dpjax.counts.planning import pseudocount_error
-from dpjax.counts.postprocess import dirichlet_errors
+from dpjax.counts.postprocess import dirichlet_errors, pseudocount_error
 from dpjax.counts.protocol import (
     CountMechanism,
     Errors,
@@ -45,11 +43,11 @@ from dpjax.counts.protocol import (
     Variant,
     register,
 )
-from dpjax.simplex import _domain as domain
-from dpjax.simplex._domain import Shares, as_float, check_counts, is_traced
+from dpjax.simplex import rows as domain
 from dpjax.simplex._rounding import SLACK, Claim, Number, Numbers, Real, check_delta, check_epsilon, largest, plain, smallest
 from dpjax.simplex._rounding import verified as verified_mechanism
-from dpjax.simplex.dirichlet import dirichlet
+from dpjax.simplex.gamma import dirichlet
+from dpjax.simplex.rows import Shares, as_float, check_counts, is_traced
 
 EXACT = "exact: the hockey-stick divergence of the worst pair of databases, float64 rounded to the safe side (dpjax)"
 URN_CELLS = "a supported cell drawn x times of M has probability (x + 1/2)/(M + n/2), n the row's supported cells"

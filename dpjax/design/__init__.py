@@ -4,8 +4,8 @@
 `epsilon_schedule` spreads a budget over the steps of a trajectory. A design is chosen on what is public, and certified by the exact accountant.
 """
 
-from dpjax.design.losses import divergence, evaluate, folded_normal_mean, squared_error, total_variation
 from dpjax.design.matrix import Certificate, MatrixDesign, certify, paper_rule
+from dpjax.design.optimise import divergence, evaluate, folded_normal_mean, squared_error, total_variation
 from dpjax.design.schedule import EpsilonSchedule, Walk, epsilon_schedule, expected_errors, walk_of
 from dpjax.design.search import design_matrix
 from dpjax.design.stationary import (

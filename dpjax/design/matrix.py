@@ -28,13 +28,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from dpjax._decimals import decimal_up, shown
 from dpjax._errors import invalid, require
+from dpjax._rationals import decimal_up, shown
 from dpjax.counts import PseudocountMechanism
 from dpjax.design.optimise import require_loss_of_trace
 from dpjax.design.stationary import StationaryLaw, stationary_moments
 from dpjax.simplex import MatrixMechanism, PublicRows
-from dpjax.simplex._domain import check_counts
+from dpjax.simplex.rows import check_counts
 
 Adjacency = Literal["row", "any", "add-remove"]
 PUBLIC_MODEL = (

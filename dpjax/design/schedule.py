@@ -35,8 +35,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from dpjax._errors import require, require_number
 from dpjax.chains import MarkovChain
-from dpjax.design.losses import require_scalar
-from dpjax.design.optimise import Objective, Progress, minimise, require_loss_of_trace
+from dpjax.design.optimise import Objective, Progress, minimise, require_loss_of_trace, require_scalar
 from dpjax.simplex._rounding import float64
 from dpjax.trajectory import TrajectoryMechanism, substitution_epsilon
 from dpjax.trajectory.graph import graph_of, state_index, trajectory_indices

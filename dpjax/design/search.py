@@ -35,9 +35,8 @@ from scipy import sparse
 from dpjax._errors import invalid, require, require_number
 from dpjax.chains import MarkovChain
 from dpjax.counts import PseudocountMechanism, least_pseudocount
-from dpjax.design.losses import Loss, Named, Weighted, evaluate, resolve
 from dpjax.design.matrix import Adjacency, MatrixDesign, smoothed_rows
-from dpjax.design.optimise import Minimum, Objective, Progress, minimise
+from dpjax.design.optimise import Loss, Minimum, Named, Objective, Progress, Weighted, evaluate, minimise, resolve
 from dpjax.design.stationary import stationary_moments
 from dpjax.simplex import MatrixMechanism, calibrate_exact
 from dpjax.simplex._rounding import float64

@@ -48,9 +48,9 @@ from scipy import sparse
 from dpjax._errors import invalid, require
 from dpjax.chains import MarkovChain, deviation_matrix, stationary_distribution
 from dpjax.chains.counting import require_irreducible
-from dpjax.chains.perturbation import law_and_deviation
+from dpjax.chains.mixing import law_and_deviation
 from dpjax.chains.stationary import completed
-from dpjax.simplex.dirichlet import log_dirichlet_kernel
+from dpjax.simplex.gamma import log_dirichlet_kernel
 
 Numbers = Float[Array, "*shape"] | Float[np.ndarray, "*shape"]
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pathlib
 from typing import TYPE_CHECKING
 
-from dpjax.plot import comparison, counts, matrix, style, trajectory, trajectory_samples
-from dpjax.plot import counts as histograms
-from dpjax.plot import counts as vector
+from dpjax.plot import comparison, matrix, style, trajectory
+from dpjax.plot import comparison as counts
+from dpjax.plot import comparison as histograms
+from dpjax.plot import comparison as vector
 from dpjax.plot import matrix as rows
 from dpjax.plot import style as maps
-from dpjax.plot import trajectory_samples as attraction
+from dpjax.plot import trajectory as attraction
+from dpjax.plot import trajectory as trajectory_samples
 from dpjax.plot.matrix import describe as describe_rows
 from dpjax.plot.matrix import has_rows
 from dpjax.plot.matrix import table as row_table
@@ -40,7 +42,7 @@ def draw(results: xr.Dataset, directory: str | pathlib.Path, outlines: maps.Outl
             if outlines is not None:
                 drawn.append((f"{name}-map", matrix.map_figure(results, outlines)))
     if results.attrs["workload"] == "count-matrix" and counts.measures(results):
-        drawn.append((f"{name}-errors", counts.figure(results)))
+        drawn.append((f"{name}-errors", counts.count_figure(results)))
         if outlines is not None:
             maps_of = counts.by_mechanism(results).items()
             drawn += [(f"{name}-map-{word}", matrix.map_figure(part, outlines, mechanism=word)) for word, part in maps_of]

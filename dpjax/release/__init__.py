@@ -18,18 +18,15 @@ Nothing here takes a seed, and no float reaches a random decision.
 
 from dpjax._exact import coin_exp, discrete_gaussian, discrete_laplace, permute_and_flip, polya_urn
 from dpjax.counts import PersonBound
-from dpjax.release.claims import Claim
 from dpjax.release.error_bars import error_bars
 from dpjax.release.ledger import Budget, ChainBudget, Charge, charge, check_affordable, open_ledger
-from dpjax.release.model import PrivateModel, private_report
-from dpjax.release.output import read_release, write_private, write_release
+from dpjax.release.model import PrivateModel, private_report, read_release, write_private, write_release
 from dpjax.release.plan import Plan
 from dpjax.release.records import read_public_labels, read_public_support, read_records
 from dpjax.release.secret import PersonColumn, PersonSampler, RecordError, Records
 from dpjax.release.selection import ThresholdedSelection, true_delta
-from dpjax.release.statement import restated
-from dpjax.release.stream import StreamError, private_lines
-from dpjax.release.trajectory import TrajectoryRelease, WholeDistances
+from dpjax.release.statement import Claim, restated
+from dpjax.release.trajectory import StreamError, TrajectoryRelease, WholeDistances, private_lines
 from dpjax.release.trajectory_statement import TrajectoryStatement, trajectory_statement
 
 __all__ = [

@@ -165,7 +165,7 @@ def _speaks_of(data: Any) -> str:
 def _opened(release: Any) -> Any:
     if not isinstance(release, (str, pathlib.Path)):
         return release
-    from dpjax.release.output import MODEL_FILE, read_release
+    from dpjax.release.model import MODEL_FILE, read_release
 
     path = pathlib.Path(release)
     return read_release(path / MODEL_FILE if path.is_dir() else path)

@@ -35,10 +35,9 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from dpjax._decimals import decimal_down, decimal_up, shown
 from dpjax._errors import invalid, require, require_number
-from dpjax._rationals import exact_positive
-from dpjax.release.claims import group_delta
+from dpjax._rationals import decimal_down, decimal_up, exact_positive, shown
+from dpjax.release.statement import group_delta
 from dpjax.release.trajectory import TrajectoryRelease
 
 Amounts = tuple[float, float]

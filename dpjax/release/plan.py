@@ -7,7 +7,7 @@ With a private support the budget is cut: `share` of epsilon and of delta goes t
 rationals, so that the two never add up to more than the whole.
 
 The price, for rows of several sizes: the expected error (total variation) of the mechanism chosen, of discrete Laplace counts at the same
-epsilon, and of the uniform row, which costs nothing, on the reference row of `dpjax.counts.planning`. Then what coarser states would do: merging
+epsilon, and of the uniform row, which costs nothing, on the reference row of `dpjax.counts.postprocess`. Then what coarser states would do: merging
 states by twos halves the cells of a row, and its pseudo-records, and doubles its records.
 """
 
@@ -21,17 +21,15 @@ from typing import Any
 import numpy as np
 
 from dpjax import counts
-from dpjax._decimals import decimal_up, shown
 from dpjax._errors import require
-from dpjax._rationals import float_down
+from dpjax._rationals import decimal_up, float_down, shown
 from dpjax.counts import ExactSampler, Neighbours, PersonBound, Planning, Target
-from dpjax.counts.planning import laplace_error, uniform_error
+from dpjax.counts.postprocess import laplace_error, uniform_error
 from dpjax.counts.protocol import exactly
-from dpjax.release.claims import Claim, claims
 from dpjax.release.model import PrivateModel, draw_model, resolution, supported_totals
 from dpjax.release.secret import RecordError, Records, checked_pairs, sealed
 from dpjax.release.selection import ThresholdedSelection
-from dpjax.release.statement import build
+from dpjax.release.statement import Claim, build, claims
 
 _SUPPORTS = {
     "all": "all pairs of the public labels",

@@ -28,10 +28,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from dpjax._decimals import decimal_down, decimal_up, shown
-from dpjax.release.claims import factor_up, shown_factor
+from dpjax._rationals import decimal_down, decimal_up, shown
 from dpjax.release.ledger import ChainBudget, chain_cost
-from dpjax.release.statement import versions
+from dpjax.release.statement import factor_up, shown_factor, versions
 from dpjax.release.trajectory import STEPS, TrajectoryRelease, WholeDistances, selected
 from dpjax.selection import permute_and_flip
 

@@ -5,7 +5,6 @@ A checked, host-side front for each question, and under it the pure functions, w
 under `jax.enable_x64(True)`; they neither check nor round.
 """
 
-from dpjax.simplex.dirichlet import dirichlet, log_dirichlet
 from dpjax.simplex.exact import (
     calibrate_exact,
     corner_delta,
@@ -17,6 +16,7 @@ from dpjax.simplex.exact import (
     renyi_beta_pair,
     renyi_divergence,
 )
+from dpjax.simplex.gamma import dirichlet, log_dirichlet
 from dpjax.simplex.hockey_stick import (
     corner_epsilon,
     log_beta_hockey_stick,
@@ -25,7 +25,7 @@ from dpjax.simplex.hockey_stick import (
     log_two_category_delta,
 )
 from dpjax.simplex.matrix import MatrixMechanism, RowReport, row_report
-from dpjax.simplex.mechanism import DirichletMechanism
+from dpjax.simplex.mechanism import DirichletMechanism, expected_kl, expected_kl_bound, kl_at_corner, kl_of_shares
 from dpjax.simplex.rows import PublicRows, smallest_shares
 from dpjax.simplex.theorem1 import (
     OmegaDelta,
@@ -37,7 +37,6 @@ from dpjax.simplex.theorem1 import (
     strongest_epsilon,
     theorem1_epsilon,
 )
-from dpjax.simplex.utility import expected_kl, expected_kl_bound, kl_at_corner, kl_of_shares
 
 __all__ = [
     "DirichletMechanism",

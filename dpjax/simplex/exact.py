@@ -42,7 +42,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from dpjax.simplex import _domain as domain
+from dpjax.simplex import rows as domain
 from dpjax.simplex._rounding import (
     SAFETY,
     SLACK,
@@ -58,8 +58,7 @@ from dpjax.simplex._rounding import (
     plain,
     smallest,
 )
-from dpjax.simplex._special import expm1mx, falling, rising
-from dpjax.simplex.hockey_stick import log_corner_claim, log_corner_delta, log_two_category_claim
+from dpjax.simplex.hockey_stick import expm1mx, falling, log_corner_claim, log_corner_delta, log_two_category_claim, rising
 
 _CLOSE, _MARGIN, _CROWD = 2.0**-51, 1e-9, 8
 _DOUBLINGS = 65  # each multiplies the step, 1 at least, by 2^16: beyond float64's largest number after 64

@@ -24,11 +24,10 @@ from jaxtyping import Array, Bool, Float
 from dpjax._errors import invalid, require
 from dpjax.simplex import exact, theorem1
 from dpjax.simplex import theorem1 as omega
-from dpjax.simplex._domain import Shares, as_float, check_k, check_one, check_shares, is_traced
 from dpjax.simplex._rounding import Claim, Number, Numbers, Real, check_delta, check_epsilon, delta_up, float64, plain, verified
-from dpjax.simplex.dirichlet import dirichlet
+from dpjax.simplex.gamma import dirichlet
 from dpjax.simplex.mechanism import Accounting
-from dpjax.simplex.rows import PublicRows, some
+from dpjax.simplex.rows import PublicRows, Shares, as_float, check_k, check_one, check_shares, is_traced, some
 
 _CONSTANT = "one supported category: a public constant"
 _WITHHELD = "withheld: released as the uniform law on its public support"

@@ -37,9 +37,9 @@ from jax import lax
 from jaxtyping import Array, Complex, Float
 
 from dpjax._errors import invalid, require
-from dpjax.simplex import _domain as domain
+from dpjax.simplex import rows as domain
 from dpjax.simplex._rounding import SAFETY, SLACK, Claim, Number, Numbers, Real, check_delta, check_epsilon, in_blocks, plain
-from dpjax.simplex._special import _polynomial, log1pmx, log_beta_shift, stirling_remainder
+from dpjax.simplex.hockey_stick import _polynomial, log1pmx, log_beta_shift, stirling_remainder
 
 _FALL = 45.0
 _TERMS, _FEW_TERMS = 200, 40

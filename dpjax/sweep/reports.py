@@ -1,19 +1,181 @@
-"""What a folder holds: for `dpjax info DIR`, and for a dry run what a sweep would cost."""
+"""What was submitted from a folder: DIR/jobs/*.json, which job computes which shard, so that nothing is submitted twice.
+
+Whether a job is still alive is asked of SLURM's queue, or for local processes of the kernel.
+
+How far each shard of a sweep is, read off the folder: its cells' files, its locks, and the jobs that were submitted.
+
+What a folder holds: for `dpjax info DIR`, and for a dry run what a sweep would cost.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import json
 import os
 import pathlib
+import re
+import shutil
+import subprocess
 import time
+from collections.abc import Iterable, Mapping
 
 import jax
 
+from dpjax import _atomic as atomic
 from dpjax._errors import InputError
+from dpjax.sweep import store as lock
 from dpjax.sweep.blocks import Executable, Job, Lane
+from dpjax.sweep.grid import Cell, Shard
+from dpjax.sweep.law import now
 from dpjax.sweep.planning import Plan, in_words, kept, too_small
 from dpjax.sweep.results import grid_of
 from dpjax.sweep.store import Store, read_manifest, runs_of
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Submission:
+    """Jobs by their id, each with the shard that it computes, out of `total`."""
+
+    cluster: str
+    total: int
+    tasks: Mapping[str, int]
+
+
+def record(directory: pathlib.Path, submission: Submission) -> None:
+    """Keep a submission with the folder."""
+    folder = directory / "jobs"
+    folder.mkdir(exist_ok=True)
+    atomic.write_json(folder / f"{time.time_ns()}-{os.getpid()}.json", {"submitted": now(), **dataclasses.asdict(submission)})
+
+
+def last_total(directory: pathlib.Path) -> int | None:
+    """Into how many shards the last submission cut the sweep; None where nothing was submitted."""
+    submissions = _read(directory)
+    return submissions[-1].total if submissions else None
+
+
+def queued(directory: pathlib.Path, total: int) -> set[int]:
+    """The shards out of `total` whose job is waiting or running, as far as that can be told from this machine."""
+    try:
+        return {shard for submission in alive(directory) if submission.total == total for shard in submission.tasks.values()}
+    except ValueError:
+        return set()
+
+
+def alive(directory: pathlib.Path) -> list[Submission]:
+    """The submissions with a job that has not ended, each with those jobs only; ValueError where SLURM does not answer."""
+    submissions = _read(directory)
+    slurm = _in_slurm() if any(submission.cluster == "slurm" for submission in submissions) else set()
+    left = []
+    for submission in submissions:
+        living = slurm if submission.cluster == "slurm" else _processes(submission.tasks)
+        tasks = {job: shard for job, shard in submission.tasks.items() if job in living}
+        if tasks:
+            left.append(dataclasses.replace(submission, tasks=tasks))
+    return left
+
+
+def _read(directory: pathlib.Path) -> list[Submission]:
+    submissions = []
+    for path in sorted((directory / "jobs").glob("*.json")):
+        try:
+            with atomic.reading(path):
+                read = json.loads(path.read_text(encoding="utf-8"))
+            submissions.append(Submission(cluster=read["cluster"], total=read["total"], tasks=read["tasks"]))
+        except (ValueError, KeyError, TypeError):
+            continue
+    return submissions
+
+
+def _in_slurm() -> set[str]:
+    """The ids of this user's jobs in SLURM's queue; none where SLURM's commands are not, ValueError where they do not answer."""
+    if shutil.which("squeue") is None:
+        return set()
+    asked = subprocess.run(["squeue", "--me", "--array", "--noheader", "--format=%i"], capture_output=True, text=True, check=False)
+    if asked.returncode:
+        raise InputError("squeue", "does not say which jobs are in the queue", f"{' '.join(asked.stderr.split())}; try again later")
+    return set(asked.stdout.split())
+
+
+def _processes(ids: Iterable[str]) -> set[str]:
+    """Those of the local jobs, named by process id, that still run submitit."""
+    return {job for job in ids if b"submitit" in _command_line(job)}
+
+
+def _command_line(process: str) -> bytes:
+    try:
+        return pathlib.Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Shards:
+    """The shards of a folder by what they are at: every one of 1, ..., total is in one of the tuples.
+
+    running: a process holds the shard's lock; done: every cell is stored; queued: a job that was submitted has not ended;
+    failed: every cell was tried and some failed; missing: none of these.
+    """
+
+    total: int
+    done: tuple[int, ...]
+    failed: tuple[int, ...]
+    running: tuple[int, ...]
+    queued: tuple[int, ...]
+    missing: tuple[int, ...]
+
+    def __str__(self) -> str:
+        parts = [f"{len(found)} {state} ({spans(found)})" for state in STATES if (found := getattr(self, state))]
+        return f"{self.total} shards: {', '.join(parts)}"
+
+
+STATES = ("done", "failed", "running", "queued", "missing")
+
+
+def shards(directory: str | os.PathLike[str], total: int | None = None) -> Shards | None:
+    """How far the shards of a folder are; `total` is by default that of the last submission or run, None where there was none.
+
+    ValueError where the folder holds no sweep. Reads, never writes.
+    """
+    folder = pathlib.Path(directory)
+    manifest = read_manifest(folder)
+    if manifest is None:
+        raise InputError("directory", f"is {str(folder)!r}", "it holds no sweep: give the folder of one")
+    total = total or last_total(folder) or _last_run(folder)
+    if total is None:
+        return None
+    store, grid, waiting = Store(directory=folder, digest=manifest["hash"]), grid_of(manifest), queued(folder, total)
+    found: dict[str, list[int]] = {state: [] for state in STATES}
+    for index in range(1, total + 1):
+        shard = Shard(index=index, total=total)
+        found[_state(folder, store, shard, shard.of(grid), index in waiting)].append(index)
+    return Shards(total=total, **{state: tuple(indices) for state, indices in found.items()})
+
+
+def _state(folder: pathlib.Path, store: Store, shard: Shard, cells: Iterable[Cell], waiting: bool) -> str:
+    if lock.in_use(folder, shard):
+        return "running"
+    open_cells = [cell for cell in cells if not store.finished(cell).exists()]
+    if not open_cells:
+        return "done"
+    if waiting:
+        return "queued"
+    return "failed" if all(store.failed(cell).exists() for cell in open_cells) else "missing"
+
+
+def _last_run(folder: pathlib.Path) -> int | None:
+    """The number of shards in the last run of a shard, None where every run was of the whole grid."""
+    names = [re.fullmatch(r"\d+-of-(\d+)", str(run.get("shard"))) for run in runs_of(folder)]
+    totals = [int(name[1]) for name in names if name and int(name[1]) > 1]
+    return totals[-1] if totals else None
+
+
+def spans(numbers: Iterable[int]) -> str:
+    """Increasing whole numbers as SLURM writes them: 1-3,7."""
+    groups = itertools.groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])
+    runs = [[number for _, number in group] for _, group in groups]
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -27,8 +27,8 @@ from dpjax._errors import InputError
 from dpjax.sweep import store as lock
 from dpjax.sweep.planning import Plan, refuse_too_small
 from dpjax.sweep.progress import Interrupted, deferred
+from dpjax.sweep.reports import Shards, Submission, alive, record, shards, spans
 from dpjax.sweep.store import begin, create, read_manifest
-from dpjax.sweep.submissions import Shards, Submission, alive, record, shards, spans
 
 _POLL_S = 0.2
 _YEAR_MIN = 525_600

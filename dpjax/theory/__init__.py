@@ -6,7 +6,19 @@ concentration  tails of the error (Theorem 2, corrected); printed: the paper's o
 entropy        mean, tails and law of the private trajectory's empirical entropy, and the typical set (Theorems 3 and 4, corrected)
 """
 
-from dpjax.theory.concentration import Certificate, ExponentialTail, certificate, explicit_tail, geometric_tail, hajek, hajek_tail
+from dpjax.theory.concentration import (
+    Certificate,
+    Drift,
+    ExponentialTail,
+    certificate,
+    drift_bound,
+    explicit_tail,
+    geometric_tail,
+    hajek,
+    hajek_tail,
+    joint_drift,
+    sufficient_fraction,
+)
 from dpjax.theory.dirichlet import (
     Bound,
     ergodicity_bound,
@@ -15,7 +27,6 @@ from dpjax.theory.dirichlet import (
     stationary_bound,
     stationary_gap_bound,
 )
-from dpjax.theory.drift import Drift, drift_bound, joint_drift, sufficient_fraction
 from dpjax.theory.entropy import (
     EntropyBounds,
     EntropyConcentration,

@@ -27,8 +27,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax._errors import require
-from dpjax.simplex._domain import check_positive
 from dpjax.simplex._rounding import SAFETY, Real, float64
+from dpjax.simplex.rows import check_positive
 
 _OFF = 1e-5  # how far probabilities may be from their sum: those of float32 are
 _MARGIN = 4  # times n and the spacing of numbers at 1: six times the largest error found

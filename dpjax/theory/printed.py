@@ -28,6 +28,7 @@ from jaxtyping import Float
 from dpjax._errors import real_array, require, require_whole
 from dpjax.theory.concentration import (
     Certificate,
+    Drift,
     ExponentialTail,
     certificate,
     explicit_tail,
@@ -35,8 +36,8 @@ from dpjax.theory.concentration import (
     geometric_constant,
     hajek,
     hajek_tail,
+    joint_drift,
 )
-from dpjax.theory.drift import Drift, joint_drift
 from dpjax.theory.entropy import asymmetry, joint_mixing_time
 from dpjax.trajectory.calibration import Bound
 from dpjax.trajectory.graph import Start, at_most_one, thresholds_of

@@ -35,16 +35,7 @@ from dpjax.trajectory.joint import JointChain, JointLaw, StationaryJointLaw, joi
 from dpjax.trajectory.losses import kappa, pairwise_losses, substitution_epsilon, trajectory_loss
 from dpjax.trajectory.mechanism1 import TrajectoryMechanism
 from dpjax.trajectory.offline import OfflineMechanism
-from dpjax.trajectory.protocol import (
-    Guarantee,
-    OnlineMechanism,
-    Option,
-    TrajectoryProtocol,
-    exact_law,
-    kinds,
-    make,
-    register,
-)
+from dpjax.trajectory.protocol import Guarantee, OnlineMechanism, Option, TrajectoryProtocol, exact_law, kinds, make, register
 from dpjax.trajectory.randomised_response import RandomisedResponse
 from dpjax.trajectory.report import ProtectionReport, protection
 from dpjax.trajectory.traced import TracedLaw, TracedStationary, traced_exceedance, traced_law, traced_stationary

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpjax._decimals import decimal_up, shown
+from dpjax._rationals import decimal_up, shown
 from dpjax.trajectory.protocol import TrajectoryProtocol, require_mechanism
 
 

@@ -12,8 +12,8 @@ from dpjax.counts import (
     Target,
     calibrated,
 )
+from dpjax.counts.accountant import person_cost
 from dpjax.counts.discrete_gaussian import concentrated_delta
-from dpjax.counts.persons import person_cost
 
 PERSONS = Neighbours("replace", PersonBound(3))
 

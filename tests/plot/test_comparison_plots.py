@@ -6,7 +6,7 @@ import xarray as xr
 
 from dpjax import plot
 from dpjax.plot import comparison
-from dpjax.plot import trajectory_samples as attraction
+from dpjax.plot import trajectory as attraction
 
 KINDS = tuple(comparison.NAMES)
 

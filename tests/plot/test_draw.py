@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 from dpjax import plot
-from dpjax.plot import counts as vector
+from dpjax.plot import comparison as vector
 from dpjax.plot import matrix, style
 from dpjax.plot import matrix as rows
 from dpjax.plot import style as maps

@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 from dpjax import plot
-from dpjax.plot import counts as histograms
+from dpjax.plot import comparison as histograms
 
 
 def _results(bins=3):

@@ -7,8 +7,9 @@ import pytest
 import xarray as xr
 
 from dpjax import plot
-from dpjax.plot import trajectory, trajectory_samples
+from dpjax.plot import trajectory
 from dpjax.plot import trajectory as trajectory_cells
+from dpjax.plot import trajectory as trajectory_samples
 
 KINDS = (("mechanism1", False), ("mechanism1", True), ("chen", False), ("prior", True))
 

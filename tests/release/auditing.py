@@ -34,7 +34,8 @@ from scipy.stats import binom
 
 from dpjax.audit import delta_limit, lower_bound
 from dpjax.cli.privatize_model import _Reading
-from dpjax.release import PersonBound, PersonSampler, Plan
+from dpjax.counts import PersonBound
+from dpjax.release import PersonSampler, Plan
 from tests.release.conftest import records_of
 from tests.release.laws import dirichlet_multinomial
 from tests.release.old_threshold import old_selection, unverified

@@ -16,12 +16,11 @@ import mpmath
 import numpy as np
 import pytest
 
-from dpjax._decimals import decimal_down, decimal_up, shown
+from dpjax._rationals import decimal_down, decimal_up, shown
 from dpjax.counts import PersonBound, PseudocountMechanism
 from dpjax.design.matrix import certify
 from dpjax.release import Plan, restated
-from dpjax.release.claims import factor_up, shown_factor
-from dpjax.release.statement import in_words
+from dpjax.release.statement import factor_up, in_words, shown_factor
 from tests.release.laws import dirichlet_multinomial, outcomes
 
 CELLS = tuple(itertools.product(range(2), repeat=2))

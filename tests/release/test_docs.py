@@ -5,7 +5,7 @@ import pathlib
 import re
 
 from dpjax import _exact as urn
-from dpjax.counts import persons as spreads
+from dpjax.counts import accountant as spreads
 from dpjax.release import secret as persons
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "release.md"

@@ -8,7 +8,7 @@ import pytest
 from dpjax._rationals import rounded_down, rounded_up, verified
 from dpjax.counts import PseudocountMechanism
 from dpjax.counts.dirichlet import ExactDirichlet
-from dpjax.counts.planning import dirichlet_error, laplace_error, pseudocount_error, reference_shares, uniform_error
+from dpjax.counts.postprocess import dirichlet_error, laplace_error, pseudocount_error, reference_shares, uniform_error
 from dpjax.counts.pseudocount import ExactPseudocount
 from dpjax.simplex import MatrixMechanism, PublicRows
 from tests.release.conftest import form_of

@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 
 from dpjax.audit import lower_bound
-from dpjax.counts import DiscreteGaussianMechanism, DiscreteLaplaceMechanism
+from dpjax.counts import DiscreteGaussianMechanism, DiscreteLaplaceMechanism, PersonBound
 from dpjax.counts.discrete_gaussian import concentrated_delta
-from dpjax.release import PersonBound, PersonSampler, Plan, error_bars
+from dpjax.release import PersonSampler, Plan, error_bars
 from dpjax.release.error_bars import quantile
-from dpjax.release.model import floored
-from dpjax.release.output import dataset, read_release
+from dpjax.release.model import dataset, floored, read_release
 from tests.release.conftest import form_of, records_of
 
 LABELS = ("a", "b", "c")

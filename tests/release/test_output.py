@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dpjax.release import Plan, error_bars, read_release, write_private, write_release
-from dpjax.release import output as room
-from dpjax.release.output import publish, spreadsheet_safe
+from dpjax.release import model as room
+from dpjax.release.model import publish, spreadsheet_safe
 from tests.release.conftest import records_of
 
 STRANGE = ('=HYPERLINK("http://x")', "a,b", "two\nlines", "-3", '"quoted"', "@sum")
@@ -74,7 +74,7 @@ def test_no_two_labels_become_one_in_a_spreadsheet_and_all_come_back(tmp_path):
 
 
 def test_a_place_is_tried_before_it_is_used(tmp_path):
-    from dpjax.release.output import check_usable
+    from dpjax.release.model import check_usable
 
     check_usable(tmp_path / "new", "--out")
     assert list(tmp_path.iterdir()) == []

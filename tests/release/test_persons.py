@@ -12,10 +12,10 @@ from scipy.special import gammaln
 from scipy.stats import chisquare
 
 from dpjax.counts import Neighbours, PersonBound, PseudocountMechanism
-from dpjax.counts.persons import GROUP, SPREADS, STEPS, partitions, person_cost, spread_delta
+from dpjax.counts.accountant import GROUP, SPREADS, STEPS, partitions, person_cost, spread_delta
 from dpjax.counts.pseudocount import ExactPseudocount
 from dpjax.release import Plan, RecordError, error_bars, private_report
-from dpjax.release.output import dataset
+from dpjax.release.model import dataset
 from dpjax.release.records import read_records
 from dpjax.release.secret import BEYOND, PersonColumn, PersonSampler, Records
 from experiments.persons import STATES, persons

@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from dpjax.release import PersonBound
+from dpjax.counts import PersonBound
 from dpjax.release.selection import selection_delta
 from tests.release.old_threshold import old_delta, old_distance, old_selection, unverified
 from tests.unchecked import as_a_user_has_it  # noqa: F401

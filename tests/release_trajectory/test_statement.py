@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpjax._decimals import decimal_down, decimal_up
+from dpjax._rationals import decimal_down, decimal_up
 from dpjax.chains import MarkovChain
 from dpjax.release import ChainBudget, TrajectoryRelease, trajectory_statement
 from dpjax.release.ledger import chain_budget

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from dpjax.release import StreamError, TrajectoryRelease, private_lines
-from dpjax.release.stream import LONGEST
+from dpjax.release.trajectory import LONGEST
 
 
 def private(chain, data, below, **options):

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dpjax.simplex.dirichlet import dirichlet, log_dirichlet
+from dpjax.simplex.gamma import dirichlet, log_dirichlet
 
 KEY = jax.random.key(77)
 ALPHA = jnp.array([[0.02, 0.5, 0.0, 2.0], [30.0, 5.0, 1.0, 0.3], [0.0, 0.0, 7.0, 0.0]], jnp.float32)

@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
 
-from dpjax.simplex._special import expm1mx, log1pmx, log_beta_shift, log_minus_digamma, stirling_remainder
+from dpjax.simplex.hockey_stick import expm1mx, log1pmx, log_beta_shift, log_minus_digamma, stirling_remainder
 
 
 def _float64(function, *arguments):

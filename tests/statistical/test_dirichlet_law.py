@@ -10,7 +10,7 @@ import pytest
 import scipy.special
 import scipy.stats
 
-from dpjax.simplex.dirichlet import dirichlet, log_dirichlet
+from dpjax.simplex.gamma import dirichlet, log_dirichlet
 
 pytestmark = pytest.mark.statistical
 

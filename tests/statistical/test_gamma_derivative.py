@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import scipy.special
 
-from dpjax.simplex.dirichlet import log_dirichlet
-from dpjax.simplex.gamma import log_gamma_derivative, log_gamma_draws
+from dpjax.simplex.gamma import log_dirichlet, log_gamma_derivative, log_gamma_draws
 
 LEVELS = np.array([1e-6, 0.01, 0.3, 0.6, 0.9, 0.999, 1 - 1e-6])
 N_DRAWS = 100_000

@@ -8,12 +8,7 @@ import pytest
 
 from dpjax import datasets, plot, sweep
 from dpjax.chains import MarkovChain
-from dpjax.counts import (
-    DiscreteGaussianMechanism,
-    DiscreteLaplaceMechanism,
-    PseudocountMechanism,
-    least_pseudocount,
-)
+from dpjax.counts import DiscreteGaussianMechanism, DiscreteLaplaceMechanism, PseudocountMechanism, least_pseudocount
 from dpjax.counts.discrete_gaussian import calibrated_variance
 from dpjax.counts.noise import TAIL
 from dpjax.datasets import Dataset, ReadReport

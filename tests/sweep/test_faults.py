@@ -22,7 +22,7 @@ from dpjax.sweep import store
 from dpjax.sweep import store as lock
 from dpjax.sweep.blocks import Moments
 from dpjax.sweep.grid import Grid
-from dpjax.sweep.submissions import spans
+from dpjax.sweep.reports import spans
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

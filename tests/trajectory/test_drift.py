@@ -7,7 +7,7 @@ import pytest
 
 from dpjax.chains import MarkovChain
 from dpjax.theory import drift_bound, joint_drift, sufficient_fraction
-from dpjax.theory.drift import _race
+from dpjax.theory.concentration import _race
 from dpjax.trajectory import ChenMechanism, TrajectoryMechanism
 
 

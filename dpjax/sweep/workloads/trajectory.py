@@ -29,8 +29,7 @@ from dpjax.chains import MarkovChain
 from dpjax.sweep.grid import Table, axis_values, validated
 from dpjax.sweep.workload import Coordinate, Label, Prepared, Quantity, Scalar
 from dpjax.sweep.workloads._common import cell_table
-from dpjax.sweep.workloads.trajectory_exact import EXACT, errors, exact_quantities
-from dpjax.sweep.workloads.trajectory_source import Source, index_of, sensitive_trajectory
+from dpjax.sweep.workloads.trajectory_exact import EXACT, Source, errors, exact_quantities, index_of, sensitive_trajectory
 from dpjax.trajectory import agreement, path_errors, protocol, running_maximum, transition_lengths
 from dpjax.trajectory.graph import ChainGraph, graph_of, initial_law, trajectory_indices
 from dpjax.trajectory.kernel import Neighbours
