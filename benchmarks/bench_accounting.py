@@ -8,7 +8,8 @@ from benchmarks.harness import Case
 
 
 def cases() -> list[Case]:
-    from dpjax.simplex import calibrate_exact, exact_delta, incomplete_beta_form
+    from dpjax.simplex import exact_delta
+    from dpjax.simplex.exact import calibrate_exact, incomplete_beta_form
 
     rng = np.random.default_rng(0)
     records = 10 ** rng.uniform(2, 6, 260)

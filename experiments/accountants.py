@@ -16,7 +16,9 @@ from dpjax import datasets
 from dpjax.counts import DiscreteLaplaceMechanism
 from dpjax.counts.postprocess import expected_kl_floored
 from dpjax.plot import style
-from dpjax.simplex import calibrate_exact, calibrate_theorem1, expected_kl, expected_kl_bound
+from dpjax.simplex import expected_kl, expected_kl_bound
+from dpjax.simplex.exact import calibrate_exact
+from dpjax.simplex.theorem1 import calibrate_theorem1
 from experiments import reproduction
 
 SETTING = {"eta": 0.073, "n_records": 98, "n_categories": 5}

@@ -13,7 +13,8 @@ import numpy as np
 import xarray as xr
 
 import dpjax
-from dpjax.simplex import expected_kl, theorem1_epsilon
+from dpjax.simplex import expected_kl
+from dpjax.simplex.theorem1 import theorem1_epsilon
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -12,20 +12,13 @@ from dpjax.chains import MarkovChain, deviation_matrix, entropy_rate, ergodicity
 from dpjax.chains.mixing import tau1
 from dpjax.paths import shortest_paths
 from dpjax.selection import permute_and_flip
-from dpjax.simplex import (
-    calibrate_exact,
-    delta_floor,
-    exact_delta,
-    exact_epsilon,
-    expected_kl,
-    expected_kl_bound,
-    log_beta_hockey_stick,
-    omega_delta,
-    renyi_divergence,
-    theorem1_epsilon,
-)
+from dpjax.simplex import exact_delta, exact_epsilon, expected_kl, expected_kl_bound, renyi_divergence
 from dpjax.simplex._rounding import in_blocks
-from dpjax.theory import geometric_tail, hajek, joint_drift
+from dpjax.simplex.exact import calibrate_exact, delta_floor
+from dpjax.simplex.hockey_stick import log_beta_hockey_stick
+from dpjax.simplex.theorem1 import omega_delta, theorem1_epsilon
+from dpjax.theory import geometric_tail, joint_drift
+from dpjax.theory.concentration import hajek
 from dpjax.trajectory import (
     ChenMechanism,
     TrajectoryMechanism,

@@ -9,7 +9,8 @@ from decimal import Decimal
 from fractions import Fraction
 
 from benchmarks.claims.cases import Case, Refused
-from dpjax.release import Charge, charge, check_affordable
+from dpjax.release import charge
+from dpjax.release.ledger import Charge, check_affordable
 
 
 def ledger(case: Case) -> None:

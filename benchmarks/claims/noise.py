@@ -15,7 +15,8 @@ from dpjax.chains import MarkovChain
 from dpjax.counts import DiscreteGaussianMechanism, DiscreteLaplaceMechanism, PersonBound
 from dpjax.counts.accountant import person_cost
 from dpjax.counts.discrete_gaussian import gaussian_delta
-from dpjax.release import ChainBudget, TrajectoryRelease, trajectory_statement
+from dpjax.release import TrajectoryRelease, trajectory_statement
+from dpjax.release.ledger import ChainBudget
 from dpjax.trajectory import RandomisedResponse
 
 _LOOSE = mp.mpf(10) ** -9

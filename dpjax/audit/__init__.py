@@ -6,22 +6,17 @@ bound            the lower bound from the other half; these three know no mechan
 targets          the package's own mechanisms, each at inputs where its claim is tight
 """
 
-from dpjax.audit.bound import AuditResult, Event, audit, delta_limit, epsilon_limit, lower_bound, lower_limit, upper_limit
-from dpjax.audit.targets import Target, count_target, dirichlet_target, matrix_target, selection_target, trajectory_target
+from dpjax.audit.bound import AuditResult, audit, delta_limit, lower_bound
+from dpjax.audit.targets import count_target, dirichlet_target, matrix_target, selection_target, trajectory_target
 
 __all__ = [
     "AuditResult",
-    "Event",
-    "Target",
     "audit",
     "count_target",
     "delta_limit",
     "dirichlet_target",
-    "epsilon_limit",
     "lower_bound",
-    "lower_limit",
     "matrix_target",
     "selection_target",
     "trajectory_target",
-    "upper_limit",
 ]

@@ -4,8 +4,6 @@ from dpjax.chains.chain import MarkovChain
 from dpjax.chains.counting import (
     closed_classes,
     communicating_classes,
-    counts_of_pairs,
-    counts_of_trajectories,
     is_irreducible,
     largest_class,
     largest_class_of_counts,
@@ -24,17 +22,13 @@ from dpjax.chains.mixing import (
     spectral_gap,
     tau1,
 )
-from dpjax.chains.simulate import TransitionTable, cumulative_start, simulate, transition_table, walk
+from dpjax.chains.simulate import simulate, transition_table, walk
 from dpjax.chains.stationary import gth, stationary_distribution
 
 __all__ = [
     "MarkovChain",
-    "TransitionTable",
     "closed_classes",
     "communicating_classes",
-    "counts_of_pairs",
-    "counts_of_trajectories",
-    "cumulative_start",
     "deviation_matrix",
     "elasticities",
     "entropy_rate",

@@ -16,7 +16,8 @@ import typer
 from dpjax.cli.errors import DONE, FAILED
 
 if TYPE_CHECKING:
-    from dpjax.audit import AuditResult, Target
+    from dpjax.audit import AuditResult
+    from dpjax.audit.targets import Target
     from dpjax.chains import MarkovChain
 
 _EXAMPLE = [[0.92, 0.05, 0.03], [0.04, 0.91, 0.05], [0.01, 0.09, 0.90]]

@@ -218,7 +218,7 @@ def _publish(
 ) -> int:
     """Check what can be refused without reading the records, and release."""
     from dpjax._errors import require
-    from dpjax.release import Charge
+    from dpjax.release.ledger import Charge
 
     counts, out = inputs["COUNTS"], outputs["--out"]
     given_both = counts is not None and out is not None

@@ -164,7 +164,8 @@ _IN_STATEMENT = {"the chain's epsilon": "the epsilon of --chain-statement", "the
 
 
 if TYPE_CHECKING:
-    from dpjax.release import ChainBudget, TrajectoryRelease, TrajectoryStatement
+    from dpjax.release import TrajectoryRelease, TrajectoryStatement
+    from dpjax.release.ledger import ChainBudget
 
 
 def privatize_trajectory(
@@ -327,7 +328,7 @@ def _account(release: TrajectoryRelease, said: TrajectoryStatement, given: Ledge
     """The ledger, checked; a chain that is itself a private release is charged with the first of its streams, once."""
     from dpjax._errors import require
     from dpjax._rationals import shown
-    from dpjax.release import Charge
+    from dpjax.release.ledger import Charge
     from dpjax.release.trajectory_statement import neighbours
 
     chain, once = said.fields["chain"], None

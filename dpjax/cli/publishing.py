@@ -21,7 +21,7 @@ from dpjax._errors import invalid, require
 from dpjax._rationals import decimal_down, shown
 
 if TYPE_CHECKING:
-    from dpjax.release import Charge
+    from dpjax.release.ledger import Charge
 
 OPTIONS = {
     "ledger": "--ledger",
@@ -57,7 +57,7 @@ class Account(NamedTuple):
 
     def check(self) -> None:
         """ValueError where the budget would be passed; nothing is made."""
-        from dpjax.release import check_affordable
+        from dpjax.release.ledger import check_affordable
 
         check_affordable(self.path, self.data_set, self.neighbours, self.amount, once=self.once, budget=self.budget)
 

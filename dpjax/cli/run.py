@@ -104,7 +104,9 @@ def say(directory: pathlib.Path) -> None:
     """Print what the stored results have to say in words: which rows of a matrix can be made private, and at what epsilon."""
     from dpjax import _atomic as atomic
     from dpjax import sweep
-    from dpjax.plot import describe_rows, has_rows, row_table
+    from dpjax.plot.matrix import describe as describe_rows
+    from dpjax.plot.matrix import has_rows
+    from dpjax.plot.matrix import table as row_table
 
     results = sweep.open(directory)
     if has_rows(results):

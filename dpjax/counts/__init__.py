@@ -14,7 +14,7 @@ To add a mechanism, write one file and register it with one line: docs, "Add a m
 """
 
 from dpjax.counts.accountant import least_pseudocount
-from dpjax.counts.composition import composed_delta, composed_epsilon, privacy_loss_distribution, release_accountant, release_event
+from dpjax.counts.composition import composed_delta, composed_epsilon
 from dpjax.counts.neighbours import Neighbours, PersonBound
 from dpjax.counts.noise import NoiseMechanism, NoiseSampler
 from dpjax.counts.pseudocount import PseudocountMechanism  # the order of these lines is the order of the registry
@@ -61,9 +61,6 @@ __all__ = [
     "least_pseudocount",
     "mechanism",
     "names",
-    "privacy_loss_distribution",
     "register",
-    "release_accountant",
-    "release_event",
     "unregister",
 ]

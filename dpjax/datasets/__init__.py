@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from dpjax.datasets.dataset import Dataset, Label, ReadReport, drop_rare, keep_largest_class, popularity_layout, restrict
+from dpjax.datasets.dataset import Dataset, drop_rare, keep_largest_class, popularity_layout, restrict
 from dpjax.datasets.grades import grades, read_grades
 from dpjax.datasets.matrices import read_count_matrix, read_probability_matrix
 from dpjax.datasets.outlines import attach_outlines, attach_points, read_points, read_zone_lookup, read_zone_outlines
@@ -27,8 +27,6 @@ __all__ = [
     "SOURCES",
     "DataConfig",
     "Dataset",
-    "Label",
-    "ReadReport",
     "attach_outlines",
     "attach_points",
     "campus_roads",

@@ -4,27 +4,14 @@
 `epsilon_schedule` spreads a budget over the steps of a trajectory. A design is chosen on what is public, and certified by the exact accountant.
 """
 
-from dpjax.design.matrix import Certificate, MatrixDesign, certify, paper_rule
-from dpjax.design.optimise import divergence, evaluate, folded_normal_mean, squared_error, total_variation
-from dpjax.design.schedule import EpsilonSchedule, Walk, epsilon_schedule, expected_errors, walk_of
+from dpjax.design.matrix import MatrixDesign, certify, paper_rule
+from dpjax.design.optimise import divergence, evaluate, squared_error, total_variation
+from dpjax.design.schedule import epsilon_schedule, expected_errors, walk_of
 from dpjax.design.search import design_matrix
-from dpjax.design.stationary import (
-    StationaryElasticity,
-    StationaryLaw,
-    error_bars,
-    first_order_elasticity,
-    stationary_elasticity,
-    stationary_law,
-    stationary_moments,
-)
+from dpjax.design.stationary import error_bars, first_order_elasticity, stationary_elasticity, stationary_law, stationary_moments
 
 __all__ = [
-    "Certificate",
-    "EpsilonSchedule",
     "MatrixDesign",
-    "StationaryElasticity",
-    "StationaryLaw",
-    "Walk",
     "certify",
     "design_matrix",
     "divergence",
@@ -33,7 +20,6 @@ __all__ = [
     "evaluate",
     "expected_errors",
     "first_order_elasticity",
-    "folded_normal_mean",
     "paper_rule",
     "squared_error",
     "stationary_elasticity",

@@ -38,8 +38,9 @@ from dpjax.counts import PseudocountMechanism, least_pseudocount
 from dpjax.design.matrix import Adjacency, MatrixDesign, smoothed_rows
 from dpjax.design.optimise import Loss, Minimum, Named, Objective, Progress, Weighted, evaluate, minimise, resolve
 from dpjax.design.stationary import stationary_moments
-from dpjax.simplex import MatrixMechanism, calibrate_exact
+from dpjax.simplex import MatrixMechanism
 from dpjax.simplex._rounding import float64
+from dpjax.simplex.exact import calibrate_exact
 
 NODES = 160
 _NEAREST, _FARTHEST = 1e-3, 1e7  # m - least over least, at the two ends of the table

@@ -15,17 +15,15 @@ from dpjax.paths.distances import (
     traced_lengths,
     unreachable_pair,
 )
-from dpjax.paths.relaxation import PaddedRows, distances_by_relaxation, pad_rows
+from dpjax.paths.relaxation import distances_by_relaxation
 
 __all__ = [
-    "PaddedRows",
     "choose_method",
     "distances_by_relaxation",
     "distances_to",
     "edge_lengths",
     "min_plus_closure",
     "most_likely_path",
-    "pad_rows",
     "shortest_paths",
     "traced_lengths",
     "unreachable_pair",

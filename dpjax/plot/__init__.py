@@ -13,9 +13,6 @@ from dpjax.plot import matrix as rows
 from dpjax.plot import style as maps
 from dpjax.plot import trajectory as attraction
 from dpjax.plot import trajectory as trajectory_samples
-from dpjax.plot.matrix import describe as describe_rows
-from dpjax.plot.matrix import has_rows
-from dpjax.plot.matrix import table as row_table
 from dpjax.plot.style import read_outlines
 
 if TYPE_CHECKING:

@@ -16,25 +16,19 @@ The random decisions are those of `dpjax._exact`: whole numbers and the operatin
 Nothing here takes a seed, and no float reaches a random decision.
 """
 
-from dpjax._exact import coin_exp, discrete_gaussian, discrete_laplace, permute_and_flip, polya_urn
-from dpjax.counts import PersonBound
 from dpjax.release.error_bars import error_bars
-from dpjax.release.ledger import Budget, ChainBudget, Charge, charge, check_affordable, open_ledger
+from dpjax.release.ledger import Budget, charge, open_ledger
 from dpjax.release.model import PrivateModel, private_report, read_release, write_private, write_release
 from dpjax.release.plan import Plan
 from dpjax.release.records import read_public_labels, read_public_support, read_records
 from dpjax.release.secret import PersonColumn, PersonSampler, RecordError, Records
 from dpjax.release.selection import ThresholdedSelection, true_delta
-from dpjax.release.statement import Claim, restated
-from dpjax.release.trajectory import StreamError, TrajectoryRelease, WholeDistances, private_lines
+from dpjax.release.statement import restated
+from dpjax.release.trajectory import StreamError, TrajectoryRelease, private_lines
 from dpjax.release.trajectory_statement import TrajectoryStatement, trajectory_statement
 
 __all__ = [
     "Budget",
-    "ChainBudget",
-    "Charge",
-    "Claim",
-    "PersonBound",
     "PersonColumn",
     "PersonSampler",
     "Plan",
@@ -45,16 +39,9 @@ __all__ = [
     "ThresholdedSelection",
     "TrajectoryRelease",
     "TrajectoryStatement",
-    "WholeDistances",
     "charge",
-    "check_affordable",
-    "coin_exp",
-    "discrete_gaussian",
-    "discrete_laplace",
     "error_bars",
     "open_ledger",
-    "permute_and_flip",
-    "polya_urn",
     "private_lines",
     "private_report",
     "read_public_labels",

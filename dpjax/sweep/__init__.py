@@ -18,9 +18,9 @@ from dpjax.sweep.grid import Cell, Grid, Shard, validated
 from dpjax.sweep.law import fingerprint
 from dpjax.sweep.planning import Plan, plan
 from dpjax.sweep.progress import Interrupted
-from dpjax.sweep.reports import Cost, Shards, Status, cost, shards, status
-from dpjax.sweep.results import Merged, merge, open, to_table, write_table
-from dpjax.sweep.runner import Outcome, run
+from dpjax.sweep.reports import Cost, Shards, cost, shards, status
+from dpjax.sweep.results import merge, open, to_table, write_table
+from dpjax.sweep.runner import run
 from dpjax.sweep.workload import WORKLOADS, Coordinate, Label, Prepared, Quantity, Workload, build
 
 __all__ = [
@@ -34,14 +34,11 @@ __all__ = [
     "Label",
     "Measured",
     "MeasuredTrajectory",
-    "Merged",
-    "Outcome",
     "Plan",
     "Prepared",
     "Quantity",
     "Shard",
     "Shards",
-    "Status",
     "StorageError",
     "Workload",
     "build",

@@ -7,57 +7,30 @@ entropy        mean, tails and law of the private trajectory's empirical entropy
 """
 
 from dpjax.theory.concentration import (
-    Certificate,
     Drift,
-    ExponentialTail,
     certificate,
     drift_bound,
     explicit_tail,
     geometric_tail,
-    hajek,
     hajek_tail,
     joint_drift,
     sufficient_fraction,
 )
-from dpjax.theory.dirichlet import (
-    Bound,
-    ergodicity_bound,
-    expected_change_bound,
-    half_row_distance,
-    stationary_bound,
-    stationary_gap_bound,
-)
-from dpjax.theory.entropy import (
-    EntropyBounds,
-    EntropyConcentration,
-    Interval,
-    entropy_bounds,
-    entropy_distribution,
-    typical_interval,
-    typical_probability,
-)
-from dpjax.theory.printed import TailReport, printed_entropy_tail, printed_tail, tail_report
+from dpjax.theory.dirichlet import ergodicity_bound, stationary_bound, stationary_gap_bound
+from dpjax.theory.entropy import EntropyConcentration, entropy_bounds, entropy_distribution, typical_interval
+from dpjax.theory.printed import printed_entropy_tail, printed_tail, tail_report
 
 __all__ = [
-    "Bound",
-    "Certificate",
     "Drift",
-    "EntropyBounds",
     "EntropyConcentration",
-    "ExponentialTail",
-    "Interval",
-    "TailReport",
     "certificate",
     "drift_bound",
     "entropy_bounds",
     "entropy_distribution",
     "ergodicity_bound",
-    "expected_change_bound",
     "explicit_tail",
     "geometric_tail",
-    "hajek",
     "hajek_tail",
-    "half_row_distance",
     "joint_drift",
     "printed_entropy_tail",
     "printed_tail",
@@ -66,5 +39,4 @@ __all__ = [
     "sufficient_fraction",
     "tail_report",
     "typical_interval",
-    "typical_probability",
 ]

@@ -16,8 +16,7 @@ traced        laws, tails, entropies and long run that differentiate in P, epsil
 """
 
 from dpjax.trajectory.adjacency import Adjacency, HammingAdjacency
-from dpjax.trajectory.batch import TrajectoryState
-from dpjax.trajectory.calibration import Bound, adjacency_epsilon, exact_scale, match_substitution
+from dpjax.trajectory.calibration import adjacency_epsilon, exact_scale, match_substitution
 from dpjax.trajectory.chen import ChenMechanism
 from dpjax.trajectory.exact import (
     ExactLaw,
@@ -27,39 +26,30 @@ from dpjax.trajectory.exact import (
     information_content,
     path_errors,
     running_maximum,
-    transition_lengths,
     visit_divergence,
     visit_frequencies,
 )
-from dpjax.trajectory.joint import JointChain, JointLaw, StationaryJointLaw, joint_law, joint_stationary
+from dpjax.trajectory.joint import joint_law, joint_stationary
 from dpjax.trajectory.losses import kappa, pairwise_losses, substitution_epsilon, trajectory_loss
 from dpjax.trajectory.mechanism1 import TrajectoryMechanism
 from dpjax.trajectory.offline import OfflineMechanism
 from dpjax.trajectory.protocol import Guarantee, OnlineMechanism, Option, TrajectoryProtocol, exact_law, kinds, make, register
 from dpjax.trajectory.randomised_response import RandomisedResponse
-from dpjax.trajectory.report import ProtectionReport, protection
-from dpjax.trajectory.traced import TracedLaw, TracedStationary, traced_exceedance, traced_law, traced_stationary
+from dpjax.trajectory.report import protection
+from dpjax.trajectory.traced import traced_exceedance, traced_law, traced_stationary
 
 __all__ = [
     "Adjacency",
-    "Bound",
     "ChenMechanism",
     "ExactLaw",
     "Guarantee",
     "HammingAdjacency",
-    "JointChain",
-    "JointLaw",
     "OfflineMechanism",
     "OnlineMechanism",
     "Option",
-    "ProtectionReport",
     "RandomisedResponse",
-    "StationaryJointLaw",
-    "TracedLaw",
-    "TracedStationary",
     "TrajectoryMechanism",
     "TrajectoryProtocol",
-    "TrajectoryState",
     "adjacency_epsilon",
     "agreement",
     "empirical_entropy",
@@ -83,7 +73,6 @@ __all__ = [
     "traced_law",
     "traced_stationary",
     "trajectory_loss",
-    "transition_lengths",
     "visit_divergence",
     "visit_frequencies",
 ]

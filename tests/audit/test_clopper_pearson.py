@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom, binomtest
 
-from dpjax.audit import delta_limit, epsilon_limit, lower_limit, upper_limit
+from dpjax.audit import delta_limit
+from dpjax.audit.bound import epsilon_limit, lower_limit, upper_limit
 
 
 @pytest.mark.parametrize(("hits", "draws"), [(0, 10), (1, 10), (7, 10), (10, 10), (3, 100_000)])

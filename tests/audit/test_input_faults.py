@@ -4,16 +4,8 @@ import jax
 import numpy as np
 import pytest
 
-from dpjax.audit import (
-    audit,
-    delta_limit,
-    epsilon_limit,
-    lower_bound,
-    lower_limit,
-    selection_target,
-    trajectory_target,
-    upper_limit,
-)
+from dpjax.audit import audit, delta_limit, lower_bound, selection_target, trajectory_target
+from dpjax.audit.bound import epsilon_limit, lower_limit, upper_limit
 from dpjax.chains import MarkovChain
 from dpjax.cli import main
 from dpjax.trajectory import ChenMechanism, OfflineMechanism

@@ -7,7 +7,8 @@ import pytest
 from scipy import sparse
 
 import dpjax
-from dpjax.chains import MarkovChain, counting, counts_of_pairs, counts_of_trajectories, largest_class_of_counts
+from dpjax.chains import MarkovChain, counting, largest_class_of_counts
+from dpjax.chains.counting import counts_of_pairs, counts_of_trajectories
 
 P3 = np.array([[0.92, 0.05, 0.03], [0.04, 0.91, 0.05], [0.01, 0.09, 0.90]])
 

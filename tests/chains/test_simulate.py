@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse, stats
 
-from dpjax.chains import MarkovChain, TransitionTable, cumulative_start, simulate, transition_table, walk
-from dpjax.chains.simulate import _first_above
+from dpjax.chains import MarkovChain, simulate, transition_table, walk
+from dpjax.chains.simulate import TransitionTable, _first_above, cumulative_start
 
 P4 = np.array([[0, 0.7, 0.3, 0], [0, 0, 0.6, 0.4], [0.5, 0, 0, 0.5], [0.2, 0.8, 0, 0]])
 FAILURE_RATE = 1e-6  # of each test of a law here, were its key drawn afresh

@@ -16,7 +16,8 @@ from dpjax.audit import count_target
 from dpjax.cli import main
 from dpjax.counts import DiscreteLaplaceMechanism
 from dpjax.counts.protocol import Law
-from dpjax.datasets import Dataset, ReadReport
+from dpjax.datasets import Dataset
+from dpjax.datasets.dataset import ReadReport
 from dpjax.release import Plan
 from dpjax.release.model import draw_model
 from dpjax.sweep import compare_counts, count_verdicts

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from dpjax.datasets import Dataset, ReadReport, restrict
+from dpjax.datasets import Dataset, restrict
+from dpjax.datasets.dataset import ReadReport
 
 
 def _three(**more):

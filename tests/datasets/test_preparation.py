@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from dpjax.datasets import DataConfig, Dataset, ReadReport, drop_rare, grades, keep_largest_class, ratings
+from dpjax.datasets import DataConfig, Dataset, drop_rare, grades, keep_largest_class, ratings
+from dpjax.datasets.dataset import ReadReport
 
 
 def _data(counts):

@@ -7,7 +7,8 @@ import pytest
 import xarray as xr
 
 from dpjax.chains import MarkovChain
-from dpjax.trajectory import JointChain, TrajectoryMechanism, exact_law, substitution_epsilon
+from dpjax.trajectory import TrajectoryMechanism, exact_law, substitution_epsilon
+from dpjax.trajectory.joint import JointChain
 from experiments import attraction, comparison, comparison_table
 from experiments.chains import NamedChain, named_chains
 from experiments.stored import stored

@@ -18,10 +18,10 @@ from dpjax.paths import (
     distances_to,
     edge_lengths,
     min_plus_closure,
-    pad_rows,
     shortest_paths,
     unreachable_pair,
 )
+from dpjax.paths.relaxation import pad_rows
 
 
 @jax.jit

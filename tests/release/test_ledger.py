@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from dpjax.release import Budget, Charge, charge, check_affordable, open_ledger
-from dpjax.release.ledger import FORMAT
+from dpjax.release import Budget, charge, open_ledger
+from dpjax.release.ledger import FORMAT, Charge, check_affordable
 
 BUDGET = Budget("taxis", "replace", 1.0, 1e-5)
 TENTH = Charge(0.1, 1e-6, "a release")

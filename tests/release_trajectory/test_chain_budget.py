@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from dpjax.chains import MarkovChain
-from dpjax.release import ChainBudget, TrajectoryRelease
-from dpjax.release.ledger import chain_cost
+from dpjax.release import TrajectoryRelease
+from dpjax.release.ledger import ChainBudget, chain_cost
 from tests.release_trajectory.random_chains import random_chain
 
 STEPS = 4

@@ -8,8 +8,8 @@ import pytest
 
 from dpjax.chains import MarkovChain
 from dpjax.paths import shortest_paths
-from dpjax.release import WholeDistances
 from dpjax.release import trajectory as lengths
+from dpjax.release.trajectory import WholeDistances
 from tests.release_trajectory.random_chains import P4, random_chain
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from dpjax._rationals import decimal_down, decimal_up
 from dpjax.chains import MarkovChain
-from dpjax.release import ChainBudget, TrajectoryRelease, trajectory_statement
-from dpjax.release.ledger import chain_budget
+from dpjax.release import TrajectoryRelease, trajectory_statement
+from dpjax.release.ledger import ChainBudget, chain_budget
 from dpjax.trajectory import TrajectoryMechanism, substitution_epsilon
 from tests.release_trajectory.random_chains import P4
 

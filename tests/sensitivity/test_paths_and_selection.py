@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dpjax.paths import distances_by_relaxation, min_plus_closure, most_likely_path, pad_rows, traced_lengths
+from dpjax.paths import distances_by_relaxation, min_plus_closure, most_likely_path, traced_lengths
+from dpjax.paths.relaxation import pad_rows
 from dpjax.selection import exponential_mechanism, permute_and_flip
 
 MECHANISMS = pytest.mark.parametrize("mechanism", [permute_and_flip, exponential_mechanism])

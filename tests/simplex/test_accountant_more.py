@@ -9,7 +9,9 @@ from scipy.special import betainc, betaln, expit
 
 from dpjax.chains import deviation_matrix, stationary_distribution
 from dpjax.counts import PseudocountMechanism
-from dpjax.simplex import calibrate_exact, exact_delta, exact_epsilon, theorem1_epsilon
+from dpjax.simplex import exact_delta, exact_epsilon
+from dpjax.simplex.exact import calibrate_exact
+from dpjax.simplex.theorem1 import theorem1_epsilon
 from tests.simplex import reference as ref
 
 A, H = ref.K * ref.GRADES["eta"], ref.K / ref.GRADES["n_records"]

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from dpjax.simplex import expected_kl, expected_kl_bound
-from dpjax.theory import ergodicity_bound, expected_change_bound, half_row_distance, stationary_bound, stationary_gap_bound
+from dpjax.theory import ergodicity_bound, stationary_bound, stationary_gap_bound
+from dpjax.theory.dirichlet import expected_change_bound, half_row_distance
 from tests.simplex import reference as ref
 
 

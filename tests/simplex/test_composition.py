@@ -8,14 +8,8 @@ from dp_accounting import ComposedDpEvent, GaussianDpEvent, SelfComposedDpEvent
 from dp_accounting.pld import privacy_loss_distribution as plds
 from scipy.special import betainc, betaln, expit
 
-from dpjax.counts import (
-    PseudocountMechanism,
-    composed_delta,
-    composed_epsilon,
-    privacy_loss_distribution,
-    release_accountant,
-    release_event,
-)
+from dpjax.counts import PseudocountMechanism, composed_delta, composed_epsilon
+from dpjax.counts.composition import privacy_loss_distribution, release_accountant, release_event
 from dpjax.simplex import DirichletMechanism, MatrixMechanism, PublicRows
 from tests.simplex import reference as ref
 

@@ -4,18 +4,10 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from dpjax.simplex import (
-    calibrate_exact,
-    corner_delta,
-    delta_floor,
-    epsilon_floor,
-    exact_delta,
-    exact_epsilon,
-    incomplete_beta_form,
-    log_beta_hockey_stick,
-    log_gamma_hockey_stick,
-)
+from dpjax.simplex import corner_delta, epsilon_floor, exact_delta, exact_epsilon
 from dpjax.simplex._rounding import in_blocks
+from dpjax.simplex.exact import calibrate_exact, delta_floor, incomplete_beta_form
+from dpjax.simplex.hockey_stick import log_beta_hockey_stick, log_gamma_hockey_stick
 from tests.simplex import reference as ref
 
 pair_log_delta = in_blocks(log_beta_hockey_stick)

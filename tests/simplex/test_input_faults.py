@@ -6,7 +6,8 @@ import pytest
 from dpjax.chains import deviation_matrix
 from dpjax.counts import PseudocountMechanism
 from dpjax.simplex import DirichletMechanism, MatrixMechanism, PublicRows
-from dpjax.theory import ergodicity_bound, expected_change_bound, half_row_distance, stationary_bound, stationary_gap_bound
+from dpjax.theory import ergodicity_bound, stationary_bound, stationary_gap_bound
+from dpjax.theory.dirichlet import expected_change_bound, half_row_distance
 from tests.simplex import reference as ref
 from tests.simplex.test_bounds import deviation, stationary
 from tests.unchecked import as_a_user_has_it  # noqa: F401

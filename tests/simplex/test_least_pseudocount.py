@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from dpjax.counts import PseudocountMechanism, least_pseudocount
-from dpjax.simplex import delta_floor
+from dpjax.simplex.exact import delta_floor
 
 ADJACENCIES = ["replace", "add-remove"]
 TARGETS = [(0.0, 0.1), (0.1, 1e-4), (1.0, 1e-6), (3.0, 1e-3), (8.0, 1e-9), (0.01, 0.3), (2.0, 0.4)]

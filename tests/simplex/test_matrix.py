@@ -3,7 +3,8 @@ import numpy as np
 import pytest
 
 from dpjax import DirichletMechanism
-from dpjax.simplex import MatrixMechanism, PublicRows, exact, row_report, smallest_shares
+from dpjax.simplex import MatrixMechanism, PublicRows, exact, row_report
+from dpjax.simplex.rows import smallest_shares
 
 # rows: ordinary; one record in each of two categories; one category; two equal shares; a rare cell; a single-digit cell
 COUNTS = np.array(

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import beta as beta_law
 
-from dpjax.simplex import omega_delta, omega_delta_at_corner
+from dpjax.simplex import omega_delta_at_corner
 from dpjax.simplex._rounding import SAFETY
+from dpjax.simplex.theorem1 import omega_delta
 from tests.simplex import reference as ref
 
 

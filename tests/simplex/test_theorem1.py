@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 from scipy.special import betaln
 
-from dpjax.simplex import DirichletMechanism, calibrate_theorem1, equation6, omega_delta, strongest_epsilon, theorem1_epsilon
+from dpjax.simplex import DirichletMechanism, equation6
 from dpjax.simplex._rounding import in_blocks
+from dpjax.simplex.theorem1 import calibrate_theorem1, omega_delta, strongest_epsilon, theorem1_epsilon
 from tests.simplex import reference as ref
 
 

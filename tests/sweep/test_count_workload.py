@@ -11,7 +11,8 @@ from dpjax.chains import MarkovChain
 from dpjax.counts import DiscreteGaussianMechanism, DiscreteLaplaceMechanism, PseudocountMechanism, least_pseudocount
 from dpjax.counts.discrete_gaussian import calibrated_variance
 from dpjax.counts.noise import TAIL
-from dpjax.datasets import Dataset, ReadReport
+from dpjax.datasets import Dataset
+from dpjax.datasets.dataset import ReadReport
 from dpjax.sweep.blocks import Blocks, Job
 from dpjax.sweep.workloads.count import draw
 

@@ -8,8 +8,10 @@ import pytest
 
 from dpjax import datasets, sweep
 from dpjax.chains import MarkovChain
-from dpjax.datasets import Dataset, ReadReport
-from dpjax.simplex import exact_epsilon, strongest_epsilon
+from dpjax.datasets import Dataset
+from dpjax.datasets.dataset import ReadReport
+from dpjax.simplex import exact_epsilon
+from dpjax.simplex.theorem1 import strongest_epsilon
 
 COUNTS = np.array([[40, 30, 30, 0], [20, 60, 20, 0], [0, 30, 40, 30], [100, 0, 0, 0]])
 PAPER = {"support": "observed", "eta": "smallest share", "gamma": 1e-6}

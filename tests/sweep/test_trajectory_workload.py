@@ -9,7 +9,8 @@ import pytest
 
 from dpjax import sweep
 from dpjax.chains import MarkovChain
-from dpjax.datasets import Dataset, ReadReport
+from dpjax.datasets import Dataset
+from dpjax.datasets.dataset import ReadReport
 from dpjax.sweep.blocks import Blocks, Job
 from dpjax.sweep.workloads.trajectory_exact import chain_entropy
 from dpjax.trajectory import (

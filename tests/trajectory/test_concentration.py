@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from dpjax.chains import MarkovChain
-from dpjax.theory import certificate, explicit_tail, geometric_tail, hajek, hajek_tail, joint_drift, printed_tail, tail_report
+from dpjax.theory import certificate, explicit_tail, geometric_tail, hajek_tail, joint_drift, printed_tail, tail_report
+from dpjax.theory.concentration import hajek
 from dpjax.theory.printed import printed_constants
 from dpjax.trajectory import TrajectoryMechanism, joint_law, joint_stationary
 from dpjax.trajectory.joint import JointChain

@@ -11,9 +11,8 @@ from dpjax.theory import (
     joint_drift,
     printed_entropy_tail,
     typical_interval,
-    typical_probability,
 )
-from dpjax.theory.entropy import joint_mixing_time, mixing_factor
+from dpjax.theory.entropy import joint_mixing_time, mixing_factor, typical_probability
 from dpjax.trajectory import TrajectoryMechanism, joint_law
 
 

@@ -7,13 +7,11 @@ import pytest
 from dpjax.chains import MarkovChain
 from dpjax.theory import (
     EntropyConcentration,
-    ExponentialTail,
     certificate,
     drift_bound,
     entropy_distribution,
     explicit_tail,
     geometric_tail,
-    hajek,
     hajek_tail,
     joint_drift,
     printed_entropy_tail,
@@ -21,9 +19,9 @@ from dpjax.theory import (
     sufficient_fraction,
     tail_report,
     typical_interval,
-    typical_probability,
 )
-from dpjax.theory.entropy import mixing_factor
+from dpjax.theory.concentration import ExponentialTail, hajek
+from dpjax.theory.entropy import mixing_factor, typical_probability
 from dpjax.trajectory import (
     Adjacency,
     ChenMechanism,

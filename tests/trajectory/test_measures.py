@@ -14,10 +14,10 @@ from dpjax.trajectory import (
     information_content,
     path_errors,
     running_maximum,
-    transition_lengths,
     visit_divergence,
     visit_frequencies,
 )
+from dpjax.trajectory.exact import transition_lengths
 
 KEY = jax.random.key(3)
 WORD = np.array([0, 1, 2, 0, 2, 3, 1, 3])

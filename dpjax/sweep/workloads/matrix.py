@@ -26,7 +26,9 @@ from jaxtyping import Array, Float
 
 from dpjax._errors import invalid, require
 from dpjax.chains import deviation_matrix
-from dpjax.simplex import MatrixMechanism, PublicRows, epsilon_floor, expected_kl, log_dirichlet, smallest_shares, strongest_epsilon
+from dpjax.simplex import MatrixMechanism, PublicRows, epsilon_floor, expected_kl, log_dirichlet
+from dpjax.simplex.rows import smallest_shares
+from dpjax.simplex.theorem1 import strongest_epsilon
 from dpjax.sweep.grid import Table
 from dpjax.sweep.workload import Label, Prepared, Quantity, Scalar
 from dpjax.sweep.workloads._common import MEASURES, STATIONARY, KnownChain, cell_table, known_chain, measured, shown, shown_key

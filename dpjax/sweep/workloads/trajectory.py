@@ -30,7 +30,8 @@ from dpjax.sweep.grid import Table, axis_values, validated
 from dpjax.sweep.workload import Coordinate, Label, Prepared, Quantity, Scalar
 from dpjax.sweep.workloads._common import cell_table
 from dpjax.sweep.workloads.trajectory_exact import EXACT, Source, errors, exact_quantities, index_of, sensitive_trajectory
-from dpjax.trajectory import agreement, path_errors, protocol, running_maximum, transition_lengths
+from dpjax.trajectory import agreement, path_errors, protocol, running_maximum
+from dpjax.trajectory.exact import transition_lengths
 from dpjax.trajectory.graph import ChainGraph, graph_of, initial_law, trajectory_indices
 from dpjax.trajectory.kernel import Neighbours
 from dpjax.trajectory.protocol import Made, Option
