@@ -200,7 +200,7 @@ def _form(
 ) -> Form:
     if name == "paper":
         require(persons is None, "records_per_person", persons, "leave it out: the paper's form protects records, within their row")
-        require(eta is not None, "eta", eta, "give the public floor that every share is assumed to keep")
+        require(eta is not None, "eta", eta, "give the public floor that every share is assumed to keep", problem="is not given")
         require(adjacency == "replace", "adjacency", adjacency, "give replace: the paper's form replaces a record within its row")
         require(pseudocount is None, "pseudocount", pseudocount, "leave it out: the paper's form has none")
         return PaperForm(epsilon=budget[0], delta=budget[1], eta=float(eta or 0))

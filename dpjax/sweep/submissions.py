@@ -88,7 +88,9 @@ def _in_slurm() -> set[str]:
         return set()
     asked = subprocess.run(["squeue", "--me", "--array", "--noheader", "--format=%i"], capture_output=True, text=True, check=False)
     if asked.returncode:
-        raise InputError("squeue", "does not say which jobs are in the queue", f"{' '.join(asked.stderr.split())}; try again later")
+        raise InputError(
+            "squeue", f"does not say which jobs are in the queue ({' '.join(asked.stderr.split())})", "try again later"
+        )
     return set(asked.stdout.split())
 
 
