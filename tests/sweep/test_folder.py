@@ -294,7 +294,7 @@ def test_merging_refuses_what_is_not_one_sweep_or_not_all_of_it(tmp_path, small,
         sweep.merge([tmp_path / "1", tmp_path / "2"])
     with pytest.raises(ValueError, match=r"hold different sweeps and cannot be merged. .*sweep\.seed is 9 there and 3 here"):
         sweep.merge([tmp_path / "1", tmp_path / "other"])
-    with pytest.raises(ValueError, match="it holds no sweep"):
+    with pytest.raises(ValueError, match="It holds no sweep"):
         sweep.merge([tmp_path / "absent"])
     assert contents(tmp_path) == before
     with pytest.raises(ValueError, match="is not finished"):
