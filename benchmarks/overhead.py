@@ -44,10 +44,10 @@ def _clock(call: Callable[[], object]) -> tuple[float, float]:
 
 def table(cells: int = 12, rounds: int = 3) -> str:
     """Both timed, interleaved, as Markdown: medians of the rounds, and the overhead of their ratio."""
-    config = sweep.load(CONFIG, [f"sweep.axes.k_factor={[1 + i / 4 for i in range(cells)]}"])
+    config = sweep.load_config(CONFIG, [f"sweep.axes.k_factor={[1 + i / 4 for i in range(cells)]}"])
     workload = sweep.build(config.workload, datasets.manhattan(), config.mechanism)
 
-    def planned(out: str) -> sweep.Plan:
+    def planned(out: str) -> sweep.SweepPlan:
         return sweep.plan(config, workload, out=out)
 
     plan = planned(tempfile.mkdtemp())

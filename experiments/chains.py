@@ -55,7 +55,7 @@ def named_chains(data: pathlib.Path | None) -> list[NamedChain]:
 
 def _read(name: str, files: Mapping[str, pathlib.Path]) -> NamedChain:
     """The chain of a config, as its sweep has it."""
-    settings = sweep.load(CONFIGS / f"{name}-entropy.toml", [f"{key}={value}" for key, value in files.items()])
+    settings = sweep.load_config(CONFIGS / f"{name}-entropy.toml", [f"{key}={value}" for key, value in files.items()])
     dataset = read_data(settings)
     if dataset.matrix is not None:
         chain = MarkovChain.from_matrix(dataset.matrix, labels=dataset.labels)

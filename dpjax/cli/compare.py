@@ -137,7 +137,7 @@ def _data(data: str, settings: list[str], trajectory: int | None) -> tuple[Datas
         return sweep.validated(DataConfig, table.data, "data").load(), trajectory
     if not pathlib.Path(data).is_file():
         invalid("DATA", data, f"it is neither a file nor a source; the sources are {', '.join(SOURCES)}")
-    config = sweep.load(data, settings)
+    config = sweep.load_config(data, settings)
     found = read_data(config)
     if found is None:
         invalid("DATA", data, "this config names no data")

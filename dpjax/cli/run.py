@@ -50,11 +50,13 @@ def run(
     return FAILED if outcome.failed else DONE
 
 
-def prepare(config: pathlib.Path, overrides: Sequence[str], out: pathlib.Path | None, shard: sweep.Shard) -> tuple[Any, sweep.Plan]:
+def prepare(
+    config: pathlib.Path, overrides: Sequence[str], out: pathlib.Path | None, shard: sweep.Shard
+) -> tuple[Any, sweep.SweepPlan]:
     """The data of a config and the plan of its sweep, checked against each other; nothing is written."""
     from dpjax import sweep
 
-    settings = sweep.load(config, overrides)
+    settings = sweep.load_config(config, overrides)
     dataset = read_data(settings)
     workload = sweep.build(settings.workload, dataset, settings.mechanism)
     return dataset, sweep.plan(settings, workload, data_fingerprint=fingerprint(dataset), out=out, shard=shard)
@@ -81,7 +83,7 @@ def fingerprint(dataset: Any) -> str:
     return sweep.fingerprint(counts=dataset.counts, matrix=dataset.matrix, labels=labels, **paths)
 
 
-def about(dataset: Any, plan: sweep.Plan) -> Mapping[str, Any]:
+def about(dataset: Any, plan: sweep.SweepPlan) -> Mapping[str, Any]:
     """What the results say of their data, and of what was declared public to state a guarantee."""
     if dataset is None:
         return {}

@@ -123,7 +123,7 @@ def stationary_law(P: Any, k: Float[Array, " n"] | np.ndarray | float) -> Statio
         return StationaryLaw(*(np.asarray(x) for x in found))
 
 
-def error_bars(
+def stationary_error_bars(
     private: Any, k: Float[Array, " n"] | np.ndarray | float, level: float = 0.95
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """(low, high), (n,) each: bars for the stationary probabilities of E P~, from the release alone, each at `level` as k grows.
@@ -132,7 +132,7 @@ def error_bars(
     off; bars are cut at 0 and 1. A post-processing: it costs no privacy. If the mechanism smoothed the data, E P~ is the smoothed matrix,
     and the bars say nothing of what smoothing did. How far a bar can be trusted at a given k: the docs, "Design".
 
-    >>> low, high = error_bars(np.array([[0.9, 0.1], [0.3, 0.7]]), 1000.0)
+    >>> low, high = stationary_error_bars(np.array([[0.9, 0.1], [0.3, 0.7]]), 1000.0)
     >>> low.round(3).tolist(), high.round(3).tolist()
     ([0.711, 0.211], [0.789, 0.289])
     """

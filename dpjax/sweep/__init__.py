@@ -13,10 +13,10 @@ from dpjax.sweep.compare import (
     count_verdicts,
     trajectory_verdicts,
 )
-from dpjax.sweep.config import Config, from_table, load
+from dpjax.sweep.config import Config, from_table, load_config
 from dpjax.sweep.grid import Cell, Grid, Shard, validated
 from dpjax.sweep.law import fingerprint
-from dpjax.sweep.planning import Plan, plan
+from dpjax.sweep.planning import SweepPlan, plan
 from dpjax.sweep.progress import Interrupted
 from dpjax.sweep.reports import Cost, Shards, cost, shards, status
 from dpjax.sweep.results import merge, open, to_table, write_table
@@ -34,12 +34,12 @@ __all__ = [
     "Label",
     "Measured",
     "MeasuredTrajectory",
-    "Plan",
     "Prepared",
     "Quantity",
     "Shard",
     "Shards",
     "StorageError",
+    "SweepPlan",
     "Workload",
     "build",
     "compare_counts",
@@ -48,7 +48,7 @@ __all__ = [
     "count_verdicts",
     "fingerprint",
     "from_table",
-    "load",
+    "load_config",
     "merge",
     "open",
     "plan",

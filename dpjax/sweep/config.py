@@ -134,7 +134,7 @@ class Config(Table):
         return name
 
 
-def load(path: str | pathlib.Path, overrides: Iterable[str] = ()) -> Config:
+def load_config(path: str | pathlib.Path, overrides: Iterable[str] = ()) -> Config:
     """The config in a TOML file, after `overrides` such as "sweep.samples=100"; ValueError for anything wrong in it."""
     try:
         table = tomllib.loads(pathlib.Path(path).read_text(encoding="utf-8-sig"))

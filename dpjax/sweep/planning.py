@@ -78,7 +78,7 @@ def _distinct(schema: Mapping[str, Any], grid: Grid) -> None:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Plan:
+class SweepPlan:
     """A sweep whose config, grid and workload have been checked; nothing is written yet."""
 
     directory: pathlib.Path
@@ -120,7 +120,7 @@ def plan(
     data_fingerprint: str = "",
     out: str | os.PathLike[str] | None = None,
     shard: Shard | None = None,
-) -> Plan:
+) -> SweepPlan:
     """Check a sweep, every cell of it, against the workload and the output folder; ValueError for what cannot run."""
     directory = out if out is not None else config.output.dir
     if directory is None:
@@ -134,7 +134,7 @@ def plan(
         workload.check(cell.values)
     law = law_of(config, workload, data_fingerprint, chosen)
     verify(pathlib.Path(directory), law)
-    return Plan(
+    return SweepPlan(
         directory=pathlib.Path(directory),
         workload=workload,
         law=law,
@@ -155,12 +155,12 @@ def _devices(wanted: int | None) -> tuple[Any, ...]:
     return found[:wanted]
 
 
-def kept(plan: Plan) -> int:
+def kept(plan: SweepPlan) -> int:
     """Bytes of the samples that the plan's cells keep, stored once."""
     return len(plan.cells) * _a_cell(plan)
 
 
-def too_small(plan: Plan) -> str:
+def too_small(plan: SweepPlan) -> str:
     """What is wrong with the disk: a sentence, or nothing where the samples still to be stored fit."""
     if not _a_cell(plan):
         return ""
@@ -176,7 +176,7 @@ def too_small(plan: Plan) -> str:
     )
 
 
-def refuse_too_small(plan: Plan) -> None:
+def refuse_too_small(plan: SweepPlan) -> None:
     """ValueError where the kept samples that are still to be stored do not fit on the disk."""
     fault = too_small(plan)
     if fault:
@@ -189,7 +189,7 @@ def in_words(size: int) -> str:
     return f"{size / unit:,.1f} {name}"
 
 
-def _a_cell(plan: Plan) -> int:
+def _a_cell(plan: SweepPlan) -> int:
     return plan.samples * plan.chosen.bytes_a_sample(plan.workload) if plan.chosen.kept else 0
 
 

@@ -28,7 +28,7 @@ from dpjax.sweep import store as lock
 from dpjax.sweep.blocks import Executable, Job, Lane
 from dpjax.sweep.grid import Cell, Shard
 from dpjax.sweep.law import now
-from dpjax.sweep.planning import Plan, in_words, kept, too_small
+from dpjax.sweep.planning import SweepPlan, in_words, kept, too_small
 from dpjax.sweep.results import grid_of
 from dpjax.sweep.store import Store, read_manifest, runs_of
 
@@ -94,7 +94,9 @@ def _in_slurm() -> set[str]:
         return set()
     asked = subprocess.run(["squeue", "--me", "--array", "--noheader", "--format=%i"], capture_output=True, text=True, check=False)
     if asked.returncode:
-        raise InputError("squeue", "does not say which jobs are in the queue", f"{' '.join(asked.stderr.split())}; try again later")
+        raise InputError(
+            "squeue", f"does not say which jobs are in the queue ({' '.join(asked.stderr.split())})", "try again later"
+        )
     return set(asked.stdout.split())
 
 
@@ -254,7 +256,7 @@ class Cost:
         return "\n".join([*lines, *([f"the disk is too small: {self.disk}"] if self.disk else [])])
 
 
-def cost(plan: Plan) -> Cost:
+def cost(plan: SweepPlan) -> Cost:
     """Estimate a plan by running a round of blocks of its first missing cell, or of its first; writes nothing."""
     store = Store(directory=plan.directory, digest="")
     missing = [cell for cell in plan.cells if not store.finished(cell).exists()]

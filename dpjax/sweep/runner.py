@@ -37,7 +37,7 @@ from dpjax.sweep import store as lock
 from dpjax.sweep.blocks import Blocks, Executable, Job, Lane, Moments, agrees, combine, on_host
 from dpjax.sweep.grid import Cell
 from dpjax.sweep.law import digest_of, environment, now
-from dpjax.sweep.planning import Plan, refuse_too_small
+from dpjax.sweep.planning import SweepPlan, refuse_too_small
 from dpjax.sweep.progress import Interrupted, Progress, Stop, deferred, watch
 from dpjax.sweep.store import Record, Store, begin, create
 from dpjax.sweep.workload import Prepared
@@ -163,7 +163,7 @@ class Outcome:
 
 
 def run(
-    plan: Plan,
+    plan: SweepPlan,
     *,
     about: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
@@ -199,7 +199,7 @@ def run(
             return _Running(plan, store, blocks, stop, progress).all()
 
 
-def _first_block_fits(plan: Plan, blocks: Blocks) -> None:
+def _first_block_fits(plan: SweepPlan, blocks: Blocks) -> None:
     """Compile the block of the first missing cell and compare it with the memory limit; what cannot be made ready comes later."""
     if not plan.chosen.taken:
         return
@@ -218,7 +218,7 @@ def _first_block_fits(plan: Plan, blocks: Blocks) -> None:
 class _Running:
     """One run of a plan, with the folder's lock held."""
 
-    def __init__(self, plan: Plan, store: Store, blocks: Blocks, stop: Stop, progress: Progress | None) -> None:
+    def __init__(self, plan: SweepPlan, store: Store, blocks: Blocks, stop: Stop, progress: Progress | None) -> None:
         self.plan, self.store, self.stop = plan, store, stop
         self.workload = plan.workload
         self.done, self.failed, self.changed = 0, 0, False

@@ -25,7 +25,7 @@ from typing import Any
 
 from dpjax._errors import InputError
 from dpjax.sweep import store as lock
-from dpjax.sweep.planning import Plan, refuse_too_small
+from dpjax.sweep.planning import SweepPlan, refuse_too_small
 from dpjax.sweep.progress import Interrupted, deferred
 from dpjax.sweep.reports import Shards, Submission, alive, record, shards, spans
 from dpjax.sweep.store import begin, create, read_manifest
@@ -60,7 +60,7 @@ class Resources:
         return {name: value for name, value in named.items() if value is not None}
 
 
-def ready(plan: Plan, about: Mapping[str, Any], total: int) -> Shards:
+def ready(plan: SweepPlan, about: Mapping[str, Any], total: int) -> Shards:
     """Begin the plan's folder and say how far its `total` shards are; ValueError while jobs of another number of shards live."""
     refuse_too_small(plan)
     create(plan.directory)

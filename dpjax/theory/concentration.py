@@ -58,8 +58,8 @@ from dpjax.trajectory.graph import thresholds_of
 from dpjax.trajectory.joint import JointChain, joint_chain_of
 from dpjax.trajectory.kernel import one_step_extremes
 from dpjax.trajectory.losses import MARGIN
+from dpjax.trajectory.mechanism import OnlineMechanism
 from dpjax.trajectory.mechanism1 import TrajectoryMechanism, require_mechanism1
-from dpjax.trajectory.protocol import OnlineMechanism
 
 ROUND_OFF = 1e-12  # relative to 1 + max V
 

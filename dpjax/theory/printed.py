@@ -42,7 +42,7 @@ from dpjax.theory.entropy import asymmetry, joint_mixing_time
 from dpjax.trajectory.calibration import Bound
 from dpjax.trajectory.graph import Start, at_most_one, thresholds_of
 from dpjax.trajectory.joint import JointChain, JointLaw, joint_law
-from dpjax.trajectory.protocol import OnlineMechanism
+from dpjax.trajectory.mechanism import OnlineMechanism
 
 
 class PrintedConstants(NamedTuple):

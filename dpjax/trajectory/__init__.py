@@ -31,9 +31,10 @@ from dpjax.trajectory.exact import (
 )
 from dpjax.trajectory.joint import joint_law, joint_stationary
 from dpjax.trajectory.losses import kappa, pairwise_losses, substitution_epsilon, trajectory_loss
+from dpjax.trajectory.mechanism import OnlineMechanism
 from dpjax.trajectory.mechanism1 import TrajectoryMechanism
 from dpjax.trajectory.offline import OfflineMechanism
-from dpjax.trajectory.protocol import Guarantee, OnlineMechanism, Option, TrajectoryProtocol, exact_law, kinds, make, register
+from dpjax.trajectory.protocol import Guarantee, Option, TrajectoryProtocol, exact_law, kinds, make, register
 from dpjax.trajectory.randomised_response import RandomisedResponse
 from dpjax.trajectory.report import protection
 from dpjax.trajectory.traced import traced_exceedance, traced_law, traced_stationary

@@ -20,8 +20,9 @@ from jaxtyping import Float, Int
 from dpjax.chains import MarkovChain
 from dpjax.trajectory.adjacency import HammingAdjacency
 from dpjax.trajectory.graph import graph_of, require_epsilon
+from dpjax.trajectory.mechanism import OneLoss, OnlineMechanism
 from dpjax.trajectory.mechanism1 import B
-from dpjax.trajectory.protocol import OneLoss, OnlineMechanism, register
+from dpjax.trajectory.protocol import register
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

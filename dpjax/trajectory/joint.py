@@ -54,7 +54,7 @@ from dpjax.trajectory.graph import (
     require_online,
     thresholds_of,
 )
-from dpjax.trajectory.protocol import OnlineMechanism
+from dpjax.trajectory.mechanism import OnlineMechanism
 
 HELD_BYTES = 2**31
 _GROUP_ENTRIES = 2**20  # entries of the kernels of neighbouring sensitive states that form one sparse matrix

@@ -26,7 +26,8 @@ from dpjax.chains import MarkovChain
 from dpjax.trajectory.adjacency import HammingAdjacency, WithinRadius
 from dpjax.trajectory.graph import graph_of
 from dpjax.trajectory.kernel import SELECTIONS
-from dpjax.trajectory.protocol import OnlineMechanism, Option, register
+from dpjax.trajectory.mechanism import OnlineMechanism
+from dpjax.trajectory.protocol import Option, register
 
 RHO = Option("rho", 1.0, "adjacency radius rho", "nats", positive=True)
 B = Option("b", 1, "states that may differ, Hamming adjacency", whole=True)

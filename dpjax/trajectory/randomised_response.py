@@ -37,7 +37,8 @@ from dpjax.trajectory.adjacency import HammingAdjacency
 from dpjax.trajectory.exact import ExactLaw, entropies, law_along
 from dpjax.trajectory.graph import Forward, Start, Tables, Trajectory, at_most_one, graph_of, thresholds_of, trajectory_indices
 from dpjax.trajectory.kernel import Neighbours
-from dpjax.trajectory.protocol import OneLoss, WorstPair, register
+from dpjax.trajectory.mechanism import OneLoss
+from dpjax.trajectory.protocol import WorstPair, register
 
 
 @jax.jit

@@ -208,12 +208,12 @@ def test_what_was_found_on_this_machine(call):
 @pytest.mark.parametrize(
     ("error", "code", "message"),
     [
-        (ValueError("k is 3; no"), 2, "dpjax: error: k is 3; no\n"),
+        (ValueError("k is 3; no"), 2, "dpjax: error: k is 3; no.\n"),
         (sweep.StorageError("cannot write x: full"), 1, "dpjax: error: cannot write x: full. What was stored before is kept"),
-        (FileNotFoundError(2, "No such file", "trips.parquet"), 2, "dpjax: error: trips.parquet: No such file\n"),
-        (MemoryError(), 1, "dpjax: error: out of memory. What was stored before is kept. The same command continues"),
+        (FileNotFoundError(2, "No such file", "trips.parquet"), 2, "dpjax: error: trips.parquet: No such file.\n"),
+        (MemoryError(), 1, "dpjax: error: out of memory. What was stored before is kept; the same command continues"),
         (MemoryError("Unable to allocate 8 GiB"), 1, "dpjax: error: out of memory (Unable to allocate 8 GiB). What was"),
-        (KeyboardInterrupt(), 130, "dpjax: stopped\n"),
+        (KeyboardInterrupt(), 130, "dpjax: stopped.\n"),
         (ZeroDivisionError("a fault"), 70, "Traceback"),
     ],
 )

@@ -78,7 +78,9 @@ def test_what_sbatch_or_squeue_refuse_is_one_sentence(call, config, tmp_path, sl
     (slurm / "squeue").write_text("#!/bin/sh\necho 'slurm_load_jobs error: Unable to contact' >&2; exit 1\n")
     code, _, complaint = call(*words)
     assert code == 2
-    assert "squeue does not say which jobs are in the queue: slurm_load_jobs error: Unable to contact. Try again later" in complaint
+    assert (
+        "squeue does not say which jobs are in the queue (slurm_load_jobs error: Unable to contact). Try again later" in complaint
+    )
     assert "3 missing" in call("info", tmp_path / "out")[1]  # to look, the folder is enough
 
 

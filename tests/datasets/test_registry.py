@@ -17,7 +17,7 @@ def test_every_source_is_either_built_in_or_needs_a_path(refused):
         if source in BUILT_IN:
             assert load(source).synthetic
         else:
-            refused(load, f"{source} reads a file", source=source)
+            refused(load, f"source {source} reads a file", source=source)
 
 
 def test_load_hands_the_options_on(write):
@@ -35,7 +35,7 @@ def test_unknown_names_are_refused_with_the_nearest_and_the_known(call):
         call(source="links", path="x")
     with pytest.raises(ValueError, match=r"an option of grades is 'seed'. It takes none"):
         call(source="grades", seed=1)
-    with pytest.raises(ValueError, match=r"path is not given. Pairs reads a file"):
+    with pytest.raises(ValueError, match=r"path is not given. The source pairs reads a file"):
         call(source="pairs")
 
 

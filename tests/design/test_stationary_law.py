@@ -158,7 +158,7 @@ def test_bars_do_not_cover_where_cells_are_scarce():
 
 def test_error_bars_are_those_of_the_law():
     flat, k, _ = releases(scarce=300.0)
-    low, high = design.error_bars(flat[0], k[0], 0.9)
+    low, high = design.stationary_error_bars(flat[0], k[0], 0.9)
     law = design.stationary_law(flat[0], k[0])
     np.testing.assert_allclose((high + low) / 2, law.stationary - law.bias, rtol=1e-12)
     np.testing.assert_allclose(high - low, 2 * 1.6448536269514722 * law.standard_error, rtol=1e-12)

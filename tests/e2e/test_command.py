@@ -95,7 +95,7 @@ def test_private_trajectories_in_small_and_their_claims(tmp_path, capsys):
 def test_every_config_of_trajectories_can_be_planned(tmp_path, shared_data, name):
     files = [f"data.{key}={shared_data / file}" for key, file in FILES.get(name, {}).items()]
     for config in (name, f"{name}-entropy"):
-        settings = sweep.load(CONFIGS / f"{config}.toml", files)
+        settings = sweep.load_config(CONFIGS / f"{config}.toml", files)
         workload = sweep.build(settings.workload, read_data(settings), settings.mechanism)
         assert sweep.plan(settings, workload, out=tmp_path / config).grid.size >= 18
 

@@ -175,7 +175,7 @@ def test_a_ledger_is_made_with_its_first_charge_and_not_by_a_check(tmp_path):
         check_affordable(path, "taxis", "replace", TENTH._replace(epsilon=1.1), budget=budget)
     with pytest.raises(ValueError, match=r"budget delta is 1\.0. Give a number from 0 to below 1"):
         check_affordable(path, "taxis", "replace", TENTH, budget=(1.0, 1.0))
-    with pytest.raises(ValueError, match="its folder does not exist"):
+    with pytest.raises(ValueError, match="Its folder does not exist"):
         check_affordable(tmp_path / "none" / "l.json", "taxis", "replace", TENTH, budget=budget)
     assert list(tmp_path.iterdir()) == []
     assert charge(path, "taxis", "replace", TENTH, budget=budget) == pytest.approx((0.9, 9e-6))

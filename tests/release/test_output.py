@@ -109,7 +109,7 @@ def test_what_is_there_is_not_touched(tmp_path, written):
             write_release(model, plan.statement(), tmp_path / name)
         with pytest.raises(ValueError, match="there is something already"):
             write_private(tmp_path / name, "text")
-    with pytest.raises(ValueError, match="its folder does not exist"):
+    with pytest.raises(ValueError, match="Its folder does not exist"):
         write_release(model, plan.statement(), tmp_path / "no" / "out")
     assert (tmp_path / "file").read_text() == "mine"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link"]

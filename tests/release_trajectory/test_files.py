@@ -57,7 +57,7 @@ def test_nothing_is_charged_before_the_output_is_proved_writable(call, here, tmp
     account = ("--ledger", ledger, "--data-set", "d", "--budget-epsilon", "5", "--budget-delta", "0")
     code, _, told = call(b"A\n", *account, "-o", here / "absent" / "out")
     assert code == 2
-    assert "its folder does not exist" in told
+    assert "Its folder does not exist" in told
     long = here / ("x" * 250)  # the name fits, that of the temporary file does not
     code, _, told = call(b"A\n", *account, "-o", long)
     assert code == 2

@@ -30,7 +30,7 @@ def path(tmp_path):
 
 
 def test_a_config_is_read(path):
-    config = sweep.load(path)
+    config = sweep.load_config(path)
     assert (config.sweep.samples, config.sweep.seed, config.sweep.block, config.sweep.memory) == (1000, 0, None, 3 * 2**19)
     assert config.sweep.axes == {"mu": (0.0, 0.5, 1.0), "sigma": (1, 2, 3)}
     assert config.mechanism == {"sigma": 2.0}
@@ -45,7 +45,7 @@ def test_overrides(path):
         "name='n'",
         "output.dir = x y",
     ]
-    config = sweep.load(path, changes)
+    config = sweep.load_config(path, changes)
     assert config.sweep.samples == 5
     assert config.data == {"path": "../a b.parquet"}
     assert config.sweep.axes["mu"] == (1, 2, 3)
@@ -76,7 +76,7 @@ def test_overrides(path):
 )
 def test_mistakes_are_named_in_one_sentence(path, override, message):
     with pytest.raises(ValueError, match=message) as caught:
-        sweep.load(path, [override])
+        sweep.load_config(path, [override])
     assert "\n" not in str(caught.value)
 
 
@@ -92,13 +92,13 @@ def test_missing_keys_files_and_syntax(tmp_path):
     with pytest.raises(ValueError, match=r"^workload is missing \(1 more after this one\)$"):
         sweep.from_table({"name": "n"})
     with pytest.raises(ValueError, match=r"it cannot be read: No such file"):
-        sweep.load(tmp_path / "absent.toml")
+        sweep.load_config(tmp_path / "absent.toml")
     (tmp_path / "bad.toml").write_text("name = \n")
     with pytest.raises(ValueError, match=r"it is not TOML: Invalid value \(at line 1"):
-        sweep.load(tmp_path / "bad.toml")
+        sweep.load_config(tmp_path / "bad.toml")
     (tmp_path / "bad.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(ValueError, match="it is not TOML"):
-        sweep.load(tmp_path / "bad.toml")
+        sweep.load_config(tmp_path / "bad.toml")
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def test_cells_that_can_never_be_computed_are_refused_before_anything_is_written
         planned(config(axes={"sigma": [1.0, -1.0]}), tmp_path / "out")
     with pytest.raises(ValueError, match=r"sweep\.axes\.sgima is not a known key. Did you mean sweep\.axes\.sigma"):
         planned(config(axes={"sgima": [1.0]}), tmp_path / "out")
-    with pytest.raises(ValueError, match=r"sweep\.samples is 1. An error bar needs at least 2"):
+    with pytest.raises(ValueError, match=r"sweep\.samples is 1. Give 2 or more"):
         planned(config(samples=1), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -292,9 +292,9 @@ def test_merging_refuses_what_is_not_one_sweep_or_not_all_of_it(tmp_path, small,
     before = contents(tmp_path)
     with pytest.raises(ValueError, match=r"1 of 3 cells are in none of the folders, such as mu=2\.0"):
         sweep.merge([tmp_path / "1", tmp_path / "2"])
-    with pytest.raises(ValueError, match=r"hold different sweeps and cannot be merged: .*sweep\.seed is 9 there and 3 here"):
+    with pytest.raises(ValueError, match=r"hold different sweeps and cannot be merged. .*sweep\.seed is 9 there and 3 here"):
         sweep.merge([tmp_path / "1", tmp_path / "other"])
-    with pytest.raises(ValueError, match="it holds no sweep"):
+    with pytest.raises(ValueError, match="It holds no sweep"):
         sweep.merge([tmp_path / "absent"])
     assert contents(tmp_path) == before
     with pytest.raises(ValueError, match="is not finished"):

@@ -326,7 +326,7 @@ def test_data_without_transitions_or_without_a_trajectory_are_refused():
 
     with pytest.raises(ValueError, match="Trajectory needs transitions between states"):
         sweep.build("trajectory", datasets.grades(), BASE)
-    with pytest.raises(ValueError, match="the data hold no trajectory"):
+    with pytest.raises(ValueError, match="The data hold no trajectory"):
         _workload(trajectories=None)
     absorbing = np.array([[0.5, 0.5, 0, 0], [0, 1.0, 0, 0], [0.2, 0.2, 0.6, 0], [0, 0, 0.5, 0.5]])
     with pytest.raises(ValueError, match="cannot be reached"):
