@@ -50,7 +50,7 @@ def deviation(case: Case) -> None:
     tau, one, other = rationals.half_row_distance(A)
     case.near(f"tau1, {kind}", np.asarray(case.call("tau1", lambda: tau1(P)), np.float64)[()], tau, tau, near)
     _derivative(case, P, pi, A, kind)
-    _bound(case, P, found, (one, other), kind)
+    _bound(case, P, found.astype(kind), (one, other), kind)  # the margin of a bound follows from the type of A#
 
 
 def elasticity(case: Case) -> None:

@@ -192,7 +192,9 @@ def first_order_elasticity(P: Float[np.ndarray, "n n"], k: Float[np.ndarray, " n
     """R_ji to first order, in closed form; for large k."""
     matrix, concentration = np.asarray(P, np.float64), np.asarray(k, np.float64)
     pi, A = stationary_distribution(matrix), deviation_matrix(matrix)
-    v = (pi**2 / (concentration + 1))[:, None] * (matrix @ A**2 - (matrix @ A) ** 2)
+    # about each row's own mean, and not the mean of squares less a square: where a row hardly moves that leaves no digit
+    variances = np.stack([row @ (A - mean) ** 2 for row, mean in zip(matrix, matrix @ A, strict=True)])
+    v = (pi**2 / (concentration + 1))[:, None] * variances
     return (-0.5 * (concentration / (concentration + 1))[:, None] * v / v.sum(axis=0)).T
 
 

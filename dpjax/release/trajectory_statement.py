@@ -206,13 +206,13 @@ def neighbours(release: TrajectoryRelease) -> str:
 
 def _substitution(release: TrajectoryRelease, largest: Fraction) -> tuple[float, bool]:
     from dpjax.release.trajectory import WholeLengthMechanism
-    from dpjax.trajectory.losses import affordable, substitution_epsilon
+    from dpjax.trajectory.losses import affordable, substitution_epsilon_above
 
     bound = release.epsilon / release.rho * largest
     law = WholeLengthMechanism(release)
     if not affordable(law):
         return decimal_up(bound), False
-    return min(decimal_up(Fraction(substitution_epsilon(law) * _MARGIN)), decimal_up(bound)), True
+    return min(decimal_up(Fraction(substitution_epsilon_above(law))), decimal_up(bound)), True
 
 
 def _claims(release: TrajectoryRelease, substitution: float, exact: bool) -> list[dict[str, Any]]:

@@ -46,7 +46,7 @@ from dpjax.counts.discrete_laplace import DiscreteLaplaceMechanism
 from dpjax.counts.postprocess import checked_counts, checked_delta, checked_epsilon, dirichlet_errors, expected_kl_floored
 from dpjax.simplex import MatrixMechanism, PublicRows, dirichlet
 from dpjax.trajectory import ChenMechanism, TrajectoryMechanism, exact_law, match_substitution
-from dpjax.trajectory.losses import affordable, substitution_epsilon
+from dpjax.trajectory.losses import affordable, substitution_epsilon_above
 from dpjax.trajectory.mechanism import OnlineMechanism
 from dpjax.trajectory.randomised_response import RandomisedResponse
 
@@ -304,7 +304,7 @@ def _trajectory_at(chain: MarkovChain, states: np.ndarray, epsilon: float, rho: 
     matched: Callable[[TrajectoryMechanism], TrajectoryMechanism] = (
         (lambda m: match_substitution(m, epsilon)) if exact else (lambda m: _bounded(m, epsilon))
     )
-    cost = substitution_epsilon(nominal) if exact else float(nominal.loss_bounds().max())
+    cost = substitution_epsilon_above(nominal) if exact else float(nominal.loss_bounds().max())
     mechanisms: list[tuple[str, OnlineMechanism, float, bool]] = [
         (f"{MATCHED}, nominal epsilon at rho {rho:g}", nominal, cost, exact),
         (MATCHED, matched(nominal), epsilon, exact),

@@ -171,6 +171,7 @@ def _read(path: pathlib.Path, shape: tuple[int, ...]) -> Float[np.ndarray, "2 ro
 
 
 AFFORDABLE = 2e10  # n^2 |E| up to which all pairs are computed unasked: some 10 s on one core
+_SAFETY = 1 + 1e-12  # over the tiles left out, and over the rounding of a bound
 _SKIPPED = 1 + 5e-13  # a tile whose bound is within this factor of what was found is left out: half of calibration's margin
 
 Store = str | pathlib.Path | None
@@ -199,6 +200,13 @@ def substitution_epsilon(m: OnlineMechanism, store: Store = None, progress: Prog
     """The exact epsilon, in nats, of replacing any one state of a trajectory by any other: the largest of `pairwise_losses`."""
     require_online(m)
     return kappa(m, 1.0 - np.eye(m.graph.n_states), store, progress)
+
+
+def substitution_epsilon_above(m: OnlineMechanism, store: Store = None, progress: Progress | None = None) -> float:
+    """`substitution_epsilon` raised by the rounding of the computed losses, and at most the proved bound: what a claim is made of."""
+    require_online(m)
+    found = kappa(m, 1.0 - np.eye(m.graph.n_states), store, progress, error=loss_error(m))
+    return min(found, float(m.loss_bounds().max())) * _SAFETY
 
 
 def kappa(
@@ -279,9 +287,9 @@ def loss_error(m: OnlineMechanism) -> float:
     """A bound on the rounding of one computed loss of `m`, nats, absolute: it does not shrink with the loss.
 
     A logarithm of the law carries that of the weighted costs and of their gaps, a few units in the last place of the largest cost, and a few
-    for each candidate of the quadrature; a loss is the difference of two.
+    for each candidate of the quadrature; a loss is the difference of two. No cost is above the proved bound of the losses.
     """
-    costs = m.scale * float(m.graph.all_distances().max()) + m.rule[1] * float(m.graph.edges.lengths.max())
+    costs = float(m.loss_bounds().max()) + m.rule[1] * float(m.graph.edges.lengths.max())
     return 2.0**-52 * 8 * (costs + m.graph.neighbours.max_width + 1)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from dpjax._decimals import decimal_up, shown
 from dpjax._errors import require_kind
 from dpjax.trajectory.calibration import MARGIN
-from dpjax.trajectory.losses import affordable, substitution_epsilon
+from dpjax.trajectory.losses import affordable, substitution_epsilon_above
 from dpjax.trajectory.mechanism import OnlineMechanism
 from dpjax.trajectory.mechanisms import Adjacency, ChenMechanism, TrajectoryMechanism
 from dpjax.trajectory.offline import OfflineMechanism
@@ -36,7 +36,7 @@ class ProtectionReport(NamedTuple):
     g_max: float
     most_differences: float  # the most states in which adjacent trajectories may differ: floor(rho / g_min), inf where g_min is 0
     vacuous: bool  # no two trajectories that differ after the first state are adjacent
-    substitution_epsilon: float  # replacing any one state by any other: exact, or its proved bound
+    substitution_epsilon: float  # replacing any one state by any other: exact, rounded up, or its proved bound
     substitution_bound: float  # the proved bound
     exact: bool  # whether substitution_epsilon is exact
     basis: str  # what substitution_epsilon rests on, in words
@@ -94,4 +94,4 @@ def _substitution(m: TrajectoryMechanism | ChenMechanism | OfflineMechanism, bou
         return bound, "the proved bound; the exact cost depends on the rest of the trajectory"
     if not affordable(m):
         return bound, "the proved bound; all pairs are too many for the exact value"
-    return substitution_epsilon(m) * MARGIN, _EXACT
+    return substitution_epsilon_above(m), _EXACT

@@ -16,6 +16,7 @@ from dpjax.simplex import (
     log_gamma_hockey_stick,
 )
 from dpjax.simplex._rounding import in_blocks
+from benchmarks.claims import referee
 from tests.simplex import reference as ref
 
 pair_log_delta = in_blocks(log_beta_hockey_stick)
@@ -300,3 +301,21 @@ def test_bad_delta():
     for delta in (0.0, 1.0, -1e-3):
         with pytest.raises(ValueError, match="strictly between"):
             exact_epsilon(delta, k=ref.K, **ref.GRADES)
+
+
+@pytest.mark.parametrize(
+    ("k", "eta", "n_records", "epsilon"),
+    [(9291545.241249185, 7.379450874010425e-05, 2.0, 44287566.886724114), (2e6, 1e-4, 3.0, 6.2e6), (4e5, 1e-3, 10.0, 6e4)],
+)
+def test_two_categories_at_a_huge_epsilon(k, eta, n_records, epsilon):
+    """The threshold is a difference of numbers as large as epsilon; its rounding made delta too small, once by 4e-10 of itself."""
+    public = {"k": k, "eta": eta, "n_records": n_records, "n_categories": 2}
+
+    def truth(e):
+        h, p = referee.exact(k) / referee.exact(n_records), referee.exact(k) * referee.exact(eta)
+        q = referee.exact(k) * (1 - referee.exact(eta)) - h
+        return max(referee.beta_pair(e, p, q, h), referee.beta_pair(e, q, p, h))
+
+    stated = float(exact_delta(epsilon, **public))
+    assert truth(epsilon) <= stated <= truth(epsilon * (1 - 2e-13)) * (1 + referee.mp.mpf("2e-12"))
+    assert truth(float(exact_epsilon(stated, **public))) <= stated

@@ -44,7 +44,7 @@ from jaxtyping import Array, Float, Int
 
 from dpjax.chains import MarkovChain
 from dpjax.sweep.workload import Quantity
-from dpjax.trajectory import ChenMechanism, OfflineMechanism, TrajectoryMechanism, exact_law, substitution_epsilon
+from dpjax.trajectory import ChenMechanism, OfflineMechanism, TrajectoryMechanism, exact_law
 from dpjax.trajectory.calibration import MARGIN
 from dpjax.trajectory.graph import Arrivals, ChainGraph, Moments, graph_of, next_moments
 from dpjax.trajectory.losses import affordable
@@ -170,7 +170,7 @@ def _graded(
 
 def _loss(m: TrajectoryMechanism, apart: Distances) -> float:
     """The exact single-substitution loss, or where all pairs are too many its bound (epsilon / rho) max G_avg."""
-    return substitution_epsilon(m) if affordable(m) else m.epsilon / m.rho * apart.most
+    return substitution_epsilon_above(m) if affordable(m) else m.epsilon / m.rho * apart.most
 
 
 def matched_to(m: TrajectoryMechanism, target: float, apart: Distances, close: float = CLOSE) -> tuple[TrajectoryMechanism, float]:
