@@ -18,7 +18,7 @@ run: $(INSTALLED)  ## every figure and the reproduction table, on built-in data,
 	$(BIN)/python -m experiments --out $(OUT) $(if $(DATA),--data $(DATA))
 
 test: $(INSTALLED)  ## the tests
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 test-slow: $(INSTALLED)  ## the tests that take minutes
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m slow

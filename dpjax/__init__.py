@@ -29,6 +29,7 @@ _ROOM_OF = {
     "TrajectoryMechanism": "dpjax.trajectory",
     "ChenMechanism": "dpjax.trajectory",
     "exact_law": "dpjax.trajectory",
+    "enable_compilation_cache": "dpjax._compilation_cache",
 }
 _MODULES = {
     "chains": "dpjax.chains",

@@ -10,7 +10,6 @@ mechanisms always by the bound, since their loss depends on the rest of the traj
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import pathlib
 
@@ -20,10 +19,9 @@ import xarray as xr
 
 from dpjax import plot
 from dpjax.chains import MarkovChain
-from dpjax.sweep.workloads.trajectory_kinds import Distances, Guarantee, distances_of, make
-from dpjax.trajectory import OfflineMechanism, empirical_entropy, exact_law
+from dpjax.trajectory import empirical_entropy, make
 from dpjax.trajectory.graph import graph_of
-from dpjax.trajectory.mechanism import OnlineMechanism
+from dpjax.trajectory.protocol import Made, TrajectoryProtocol
 from experiments import comparison_table
 from experiments.chains import NamedChain, named_chains
 from experiments.stored import stored
@@ -31,8 +29,8 @@ from experiments.stored import stored
 EPSILONS, FEW = (0.5, 1.0, 3.0, 5.0, 10.0), (1.0, 3.0, 10.0)
 MANY = 100  # states beyond which the loss of all pairs takes seconds, and FEW is what is compared
 COMPARISONS = ("papers", "matched")
-KINDS = ("mechanism1", "prior", "exponential", "chen", "offline", "offline-chain", "chain")
-BASE_WEIGHTS = {"offline": 0.0, "offline-chain": 1.0, "chain": 1.0}
+VARIANTS = {"offline-chain": 1.0, "chain": 1.0}  # the offline mechanism with another weight of the chain in its base
+KINDS = ("mechanism1", "prior", "exponential", "chen", "offline", *VARIANTS)
 PRIOR_WEIGHT = 0.5  # see experiments.prior_weights: the entropy of a random private trajectory is then nearest to the chain's own
 RHO, B = 1.0, 1
 TRAJECTORIES, STEPS, DRAWS = 10, 20, 200
@@ -40,7 +38,6 @@ ETA = 0.25  # nats a transition: half the width of the typical set
 LEVELS = (0.125, 0.25, 0.5)  # of the largest distance between two states: errors v whose tails are kept
 CLOSE = 0.01  # matched privacy is the target or up to so much less, relative
 
-Mechanism = OnlineMechanism | OfflineMechanism
 _entropy = jax.jit(empirical_entropy)
 
 
@@ -75,12 +72,12 @@ def compare(
     draws: int = DRAWS,
 ) -> xr.Dataset:
     """Every mechanism at every epsilon, nominal and matched, on the same sensitive trajectories with the same random numbers."""
-    apart, paths = distances_of(one.chain), one.trajectories(trajectories, STEPS)
+    paths = one.trajectories(trajectories, STEPS)
     levels = np.array(LEVELS) * float(graph_of(one.chain).all_distances().max())
 
     @functools.cache
     def cell(kind: str, epsilon: float, matched: bool) -> xr.Dataset:
-        return _measured(*_made(one.chain, kind, epsilon, matched, apart), paths, levels, draws)
+        return _measured(_made(one.chain, kind, epsilon, matched), paths, levels, draws)
 
     def told_apart(kind: str, epsilon: float, matched: bool) -> xr.Dataset:
         """The chain itself is the same everywhere; Mechanism 2 at b = 1 meets the target as it is."""
@@ -102,29 +99,18 @@ def compare(
     )
 
 
-def _made(chain: MarkovChain, kind: str, epsilon: float, matched: bool, apart: Distances) -> tuple[Mechanism, Guarantee]:
-    """A mechanism and what it promises for the replacement of one state."""
-    if kind not in BASE_WEIGHTS:
-        return make(
-            chain,
-            kind,
-            epsilon=epsilon,
-            rho=RHO,
-            b=B,
-            prior_weight=PRIOR_WEIGHT,
-            matched=matched,
-            apart=apart,
-            close=CLOSE,
-        )
-    m = OfflineMechanism(chain, epsilon=epsilon, rho=RHO, base_weight=BASE_WEIGHTS[kind])
-    if matched:  # the bound is proportional to epsilon
-        m = dataclasses.replace(m, epsilon=epsilon * epsilon / m.substitution_bound())
-    return m, Guarantee(m.epsilon / m.rho, m.substitution_bound(), epsilon == 0)
+def _made(chain: MarkovChain, kind: str, epsilon: float, matched: bool) -> Made:
+    """A mechanism and what it promises for the replacement of one state; one that looks at no state promises 0 exactly."""
+    options = {"rho": RHO, "b": B, "prior_weight": PRIOR_WEIGHT, "base_weight": VARIANTS.get(kind, 0.0)}
+    registered = "offline" if kind in VARIANTS else kind
+    made = make(chain, registered, epsilon=epsilon, matched=matched, tolerance=CLOSE, **options)
+    return made._replace(guarantee=made.guarantee._replace(exact=made.guarantee.exact or epsilon == 0))
 
 
-def _measured(m: Mechanism, guarantee: Guarantee, paths: list[np.ndarray], levels: np.ndarray, draws: int) -> xr.Dataset:
+def _measured(made: Made, paths: list[np.ndarray], levels: np.ndarray, draws: int) -> xr.Dataset:
     """What is kept of one mechanism: exact for each sensitive trajectory, but for `typical`, which is a share of the draws."""
-    laws = [exact_law(m, path, start=int(path[0])) for path in paths]
+    m, guarantee = made
+    laws = [m.exact_law(path, start=int(path[0])) for path in paths]
     entropies = [_sampled_entropy(m, path, index, draws) for index, path in enumerate(paths)]
     rate = m.chain.entropy_rate()
     return xr.Dataset(
@@ -140,7 +126,7 @@ def _measured(m: Mechanism, guarantee: Guarantee, paths: list[np.ndarray], level
     )
 
 
-def _sampled_entropy(m: Mechanism, path: np.ndarray, index: int, draws: int) -> np.ndarray:
+def _sampled_entropy(m: TrajectoryProtocol, path: np.ndarray, index: int, draws: int) -> np.ndarray:
     """The empirical entropy of `draws` private trajectories; the random numbers of a trajectory are the same for all mechanisms."""
     private = m.sample(jax.random.fold_in(jax.random.key(0), index), path, draws, start=int(path[0]))
     with jax.enable_x64(True):

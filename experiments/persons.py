@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from dpjax.counts import dirichlet_errors
+from dpjax import counts as mechanisms
+from dpjax.counts import Neighbours, NoiseSampler, Planning, Target
+from dpjax.counts.postprocess import dirichlet_errors
 from dpjax.plot import style
-from dpjax.release import NoiseForm, PersonBound, PersonSampler, Theorem7Form
+from dpjax.release import PersonBound, PersonSampler
 from dpjax.release.model import floored
 from experiments.stored import stored
 
@@ -93,18 +95,19 @@ def _counts(everybody: list[list[tuple[int, int]]], bound: PersonBound, seed: in
 
 def _errors(truth: np.ndarray, weights: np.ndarray, kept: list[np.ndarray], m: int) -> list[float]:
     bound, size = PersonBound(m), float(PERSONS * m / STATES)
-    form = Theorem7Form.calibrate(epsilon=EPSILON, delta=DELTA, cells=STATES, row_records=size, persons=bound)
+    target, planning = Target(EPSILON, DELTA, Neighbours(persons=bound)), Planning(STATES, size)
+    form: Any = mechanisms.exact_sampler("pseudocount", target, planning)
     s, alpha = float(form.scale), float(form.pseudocount)
     dropped = [_distance(truth, weights, c / c.sum(axis=1, keepdims=True)) for c in kept]
     rows = [float(weights @ dirichlet_errors(truth, s * (c + alpha))[1]) for c in kept]
     noisy: list[list[Any]] = []
     for name in ("discrete-laplace", "discrete-gaussian"):
-        noise = NoiseForm.calibrate(name, epsilon=EPSILON, delta=DELTA, persons=bound)  # type: ignore[arg-type]
+        noise: Any = mechanisms.exact_sampler(name, target, planning)
         noisy.append([_distance(truth, weights, _drawn(noise, c, seed)) for seed in range(DRAWS) for c in kept])
     return [float(np.mean(values)) for values in (dropped, rows, *noisy)]
 
 
-def _drawn(form: NoiseForm, counts: np.ndarray, seed: int) -> np.ndarray:
+def _drawn(form: NoiseSampler, counts: np.ndarray, seed: int) -> np.ndarray:
     reach = 16 * int(1 + float(form.parameter) ** (1 if form.name == "discrete-laplace" else 0.5))
     law = form.pmf(reach)
     noise = np.random.default_rng(seed).choice(np.arange(-reach, reach + 1), counts.shape, p=law / law.sum())

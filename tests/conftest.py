@@ -1,10 +1,17 @@
-"""Shapes and dtypes of annotations are checked by beartype here, and only here; promotion of dtypes and ranks is strict."""
+"""Shapes and dtypes of annotations are checked by beartype here, and only here; promotion of dtypes and ranks is strict.
+
+Compiled programs are kept in .pytest_cache/jax, unless JAX_COMPILATION_CACHE_DIR names another folder; empty, it keeps none.
+"""
 
 import os
 import pathlib
 
 import jaxtyping
 import pytest
+
+# a program is compiled once for all workers, for the processes that tests start and for the next run
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(pathlib.Path(__file__).resolve().parents[1] / ".pytest_cache" / "jax"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 
 _HOOK = jaxtyping.install_import_hook("dpjax", "pep484.check")
 

@@ -75,7 +75,8 @@ def elasticity(case: Case) -> None:
             case.near("first_order_elasticity", first[j, i], right, Fraction(1, 2), 1e-9, state=j, row=i)
     key = jax.random.key(case.whole("key", 1, 2**31))
     e = case.call("stationary_elasticity", lambda: stationary_elasticity(key, P, np.array(k), 50))
-    case.true("stationary_elasticity is finite", all(np.isfinite(x).all() for x in e[:4]))
+    felt = np.asarray(e.error) > 0  # an error of 1e-157 beside a law of 1 is 0 in floats, and has no elasticity
+    case.true("stationary_elasticity is finite", all(np.isfinite(np.asarray(x)[felt]).all() for x in e[:4]))
 
 
 def _chain(case: Case, kind: str) -> np.ndarray:

@@ -12,8 +12,10 @@ from benchmarks.claims import referee
 from benchmarks.claims.cases import Case, Refused
 from benchmarks.claims.referee import exact, mp
 from dpjax.chains import MarkovChain
-from dpjax.counts import DiscreteGaussianMechanism, DiscreteLaplaceMechanism, gaussian_delta
-from dpjax.release import ChainBudget, PersonBound, TrajectoryRelease, person_cost, trajectory_statement
+from dpjax.counts import DiscreteGaussianMechanism, DiscreteLaplaceMechanism, PersonBound
+from dpjax.counts.discrete_gaussian import gaussian_delta
+from dpjax.counts.persons import person_cost
+from dpjax.release import ChainBudget, TrajectoryRelease, trajectory_statement
 from dpjax.trajectory import RandomisedResponse
 
 _LOOSE = mp.mpf(10) ** -9

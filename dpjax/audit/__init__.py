@@ -9,10 +9,9 @@ targets          the package's own mechanisms, each at inputs where its claim is
 from dpjax.audit.bound import AuditResult, Event, audit, delta_limit, epsilon_limit, lower_bound, lower_limit, upper_limit
 from dpjax.audit.targets import (
     Target,
+    count_target,
     dirichlet_target,
     matrix_target,
-    offline_target,
-    pseudocount_target,
     selection_target,
     trajectory_target,
 )
@@ -22,14 +21,13 @@ __all__ = [
     "Event",
     "Target",
     "audit",
+    "count_target",
     "delta_limit",
     "dirichlet_target",
     "epsilon_limit",
     "lower_bound",
     "lower_limit",
     "matrix_target",
-    "offline_target",
-    "pseudocount_target",
     "selection_target",
     "trajectory_target",
     "upper_limit",

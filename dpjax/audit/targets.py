@@ -5,32 +5,29 @@ epsilon at delta, and what is claimed. `drawn_by` puts another mechanism in the 
 whether the audit finds it out.
 
     Dirichlet        the corner pair: shares (eta + 1/N, eta, rest) against (eta, eta + 1/N, rest); score log(x_0 / x_1)
-    pseudo-count     a record changes rows, from an else full row to another; or one record more; the exact value is Theorem 7's
+    on counts        a record changes rows, from an else full row to another; or one record more (of pseudo-counts Theorem 7's value is nearly
+                     attained, of noisy counts the exact one is); the tables and the score are the mechanism's own where it names them
     matrix           the corner pair in the row whose exact epsilon is largest
-    trajectories     the pair of sensitive states that one step tells apart best, from the private state before it that does so
-    offline          two trajectories of two transitions that differ at the first, where the proved bound is most nearly attained
+    trajectories     the two trajectories at which the mechanism says its claim is tight (`TrajectoryProtocol.worst_pair`)
     selection        two cost vectors of a user's choice
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
-import jax
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from dpjax._errors import require, require_kind
+from dpjax._errors import invalid, require, require_kind
 from dpjax.audit.bound import AuditResult, Sampler, audit, require_claim
-from dpjax.counts import PseudocountMechanism
+from dpjax.counts import CountMechanism
+from dpjax.counts.protocol import log_ratio
 from dpjax.selection import permute_and_flip
 from dpjax.simplex import DirichletMechanism, MatrixMechanism, exact_epsilon
-from dpjax.trajectory import ChenMechanism, OfflineMechanism, TrajectoryMechanism, pairwise_losses
-from dpjax.trajectory.kernel import slot_log_law
-
-_FULL = 10**6  # records in the other cell of a row: they hide its total
-Online = TrajectoryMechanism | ChenMechanism
+from dpjax.trajectory.protocol import TrajectoryProtocol, require_mechanism
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -56,14 +53,6 @@ class Target:
         return audit(self.sampler_p, self.sampler_q, key, n, score=self.score, delta=self.delta, confidence=confidence)
 
 
-def log_ratio(x: Float[np.ndarray, "draws 2"]) -> Float[np.ndarray, " draws"]:
-    """log(x_0 / x_1), infinite where one has underflown to 0, and 0 where both have."""
-    with np.errstate(divide="ignore"):
-        logs = np.log(x.astype(np.float64))
-    lost = np.isneginf(logs).all(axis=1)
-    return np.where(lost, 0.0, logs[:, 0] - np.where(lost, 0.0, logs[:, 1]))
-
-
 def dirichlet_target(
     m: DirichletMechanism, delta: float, *, claimed: float | None = None, drawn_by: DirichletMechanism | None = None
 ) -> Target:
@@ -78,25 +67,24 @@ def dirichlet_target(
     return _target("dirichlet", sampler(p), sampler(q), log_ratio, delta, exact, claimed)
 
 
-def pseudocount_target(
-    m: PseudocountMechanism, delta: float, *, claimed: float | None = None, drawn_by: PseudocountMechanism | None = None
+def count_target(
+    m: CountMechanism, delta: float, *, claimed: float | None = None, drawn_by: CountMechanism | None = None
 ) -> Target:
-    """A record that leaves one row for another (adjacency "replace"), or that is there or not ("add-remove").
+    """Two neighbouring tables that the mechanism names, or those of `dpjax.counts.protocol.worst_pair`. claimed None: the exact epsilon.
 
-    The other cell of each row is full, so that the total says next to nothing: Theorem 7's bound is then nearly attained.
+    A record leaves a row for another (adjacency "replace"), or is there or not ("add-remove"). The other cell of each row is full, so that the
+    total says next to nothing: the bound is then nearly attained. A mechanism that spends no delta is audited at delta 0.
     """
-    before = np.array([[1, _FULL], [0, _FULL]])
-    after = np.array([[0, _FULL], [int(m.adjacency == "replace"), _FULL]])
-    one = drawn_by or m
+    require_kind(m, "m", CountMechanism, "give a mechanism of dpjax.counts")
+    pair, one = m.audit_pair(), drawn_by or m
+    if pair is None:
+        invalid("m", m.name, "it has no pair of tables to audit: a mechanism on public rows is audited by matrix_target")
+    at = delta if m.spends_delta else 0.0
 
     def sampler(counts: np.ndarray) -> Sampler:
-        return lambda key, n: one.privatize(key, np.broadcast_to(counts, (n, *counts.shape)))[:, :, 0]
+        return lambda key, n: one.privatize(key, np.broadcast_to(counts, (n, *counts.shape)))
 
-    def first(x: Float[np.ndarray, "draws 2"]) -> Float[np.ndarray, " draws"]:
-        return x[:, 0]
-
-    score = log_ratio if m.adjacency == "replace" else first
-    return _target("pseudocount", sampler(before), sampler(after), score, delta, float(m.exact_epsilon(delta)), claimed)
+    return _target(m.name, sampler(pair.before), sampler(pair.after), pair.score, at, float(m.exact_epsilon(at)), claimed)
 
 
 def matrix_target(
@@ -132,69 +120,24 @@ def corner_pair(
     return pair[0], pair[1]
 
 
-def trajectory_target(m: Online, *, claimed: float | None = None, drawn_by: Online | None = None) -> Target:
-    """One step, at the pair of sensitive states with the largest exact loss. claimed None: the proved bound for that pair.
+def trajectory_target(m: TrajectoryProtocol, *, claimed: float | None = None, drawn_by: TrajectoryProtocol | None = None) -> Target:
+    """The two trajectories at which the mechanism says its claim is most nearly attained. claimed None: the proved bound for them.
 
-    delta is 0; the outputs are private states, taken as categories. Needs the losses of all pairs of states.
+    delta is 0; the outputs after the first are categories. What it takes depends on the mechanism (`worst_pair`): the losses of all
+    pairs of states for one that runs online, n^2 contexts for the offline one.
     """
-    require_kind(m, "m", (TrajectoryMechanism, ChenMechanism), "give a TrajectoryMechanism or a ChenMechanism")
-    losses = pairwise_losses(m)
-    s, v = (int(i) for i in np.unravel_index(np.argmax(losses), losses.shape))
-    start, one = telling_start(m, s, v), drawn_by or m
+    require_mechanism(m)
+    pair, one, n = m.worst_pair(), drawn_by or m, m.graph.n_states
 
-    def sampler(state: int) -> Sampler:
-        return lambda key, n: one.sample(key, np.array([start, state]), n, start=start, check=False)[:, 1]
-
-    name = "trajectory" if isinstance(m, TrajectoryMechanism) else "chen"
-    claim = float(m.loss_bounds()[s, v]) if claimed is None else claimed
-    return _target(name, sampler(s), sampler(v), None, 0.0, float(losses[s, v]), claim)
-
-
-def telling_start(m: Online, s: int, v: int) -> int:
-    """The private state from which one step tells sensitive state s from v best."""
-    with jax.enable_x64(True):
-        logs = [np.asarray(slot_log_law(m.kernel, m.cost_row(state))) for state in (s, v)]
-    real = np.asarray(m.graph.neighbours.real)[: m.graph.neighbours.n_slots]
-    gain = np.where(real, logs[0] - np.where(real, logs[1], 0.0), -np.inf)
-    return int(np.asarray(m.graph.neighbours.owners)[int(np.argmax(gain))])
-
-
-def offline_target(m: OfflineMechanism, *, claimed: float | None = None, drawn_by: OfflineMechanism | None = None) -> Target:
-    """Two trajectories that differ at t = 1 in the pair of states whose bound is largest. claimed None: that bound.
-
-    What a substitution costs depends on the rest of the trajectory: s_2 and the public s'_0 are those that show most, and the exact
-    value is for these two trajectories. delta is 0; the outputs (s'_1, s'_2) are categories. Tries n^2 contexts: small chains.
-    """
-    require_kind(m, "m", OfflineMechanism, "give an OfflineMechanism; trajectory_target takes the others")
-    bounds, n = m.loss_bounds(), m.graph.n_states
-    s, v = (int(i) for i in np.unravel_index(np.argmax(bounds), bounds.shape))
-    contexts = [(start, last) for start in range(n) for last in range(n)]
-    losses = [_loss_of(m, start, (s, last), (v, last)) for start, last in contexts]
-    start, last = contexts[int(np.argmax(losses))]
-    one = drawn_by or m
-
-    def sampler(state: int) -> Sampler:
+    def sampler(trajectory: Int[np.ndarray, " steps"]) -> Sampler:
         def draw(key: Key[Array, ""], draws: int) -> np.ndarray:
-            paths = np.asarray(one.sample(key, np.array([start, state, last]), draws, start=start, check=False))
-            return paths[:, 1] * n + paths[:, 2]
+            paths = np.asarray(one.sample(key, trajectory, draws, start=pair.start, check=False)).astype(np.int64)
+            return functools.reduce(lambda category, state: category * n + state, paths.T[2:], paths[:, 1])
 
         return draw
 
-    claim = float(bounds[s, v]) if claimed is None else claimed
-    return _target("offline", sampler(s), sampler(v), None, 0.0, max(losses), claim)
-
-
-def _loss_of(m: OfflineMechanism, start: int, w: tuple[int, int], v: tuple[int, int]) -> float:
-    """The largest log-ratio, either way, of the laws of (s'_1, s'_2) given s_1, s_2 = w and = v."""
-    edges, logs = m.graph.arrivals, []
-    ends = np.repeat(np.arange(m.graph.n_states), np.diff(edges.offsets))
-    for word in (w, v):
-        one, two = (np.full((m.graph.n_states,) * 2, -np.inf) for _ in range(2))
-        for table, law in zip((one, two), m.forward(np.array([start, *word]), start).kernels(), strict=True):
-            table[edges.owners, ends] = np.log(law)
-        logs.append((one[start][:, None] + two).reshape(-1))
-    possible = np.isfinite(logs[0])
-    return float(np.abs(logs[0][possible] - logs[1][possible]).max())
+    claim = pair.bound if claimed is None else claimed
+    return _target(m.name, sampler(pair.w), sampler(pair.v), None, 0.0, pair.exact, claim)
 
 
 def selection_target(

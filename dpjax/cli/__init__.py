@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+CACHED = {"run", "compare", "audit"}  # commands that keep their compiled programs for the next time; none of them publishes
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with `arguments` (by default the process's own) and return its exit code."""
@@ -13,6 +15,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     close_holes()
     from dpjax.cli.app import PUBLISHING, app
 
+    if arguments is None and not CACHED.isdisjoint(sys.argv[1:2]):
+        from dpjax._compilation_cache import enable_compilation_cache
+
+        enable_compilation_cache()  # a process of its own: nobody else's settings change
     code = 0
     try:
         app(args=None if arguments is None else list(arguments), prog_name="dpjax")

@@ -6,6 +6,8 @@ mechanisms each one's risk is a n-th of it.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import pathlib
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -46,7 +48,8 @@ def audit(
         list[str] | None,
         typer.Argument(
             metavar="[MECHANISM]...",
-            help="dirichlet, pseudocount, matrix, trajectory, offline, chen or permute-and-flip; all of them unless named.",
+            help="dirichlet, matrix, permute-and-flip, a registered mechanism on counts (pseudocount, discrete-laplace, ..., package.module:name)"
+            " or on trajectories (trajectory, offline, chen, exponential, ..., package.module:kind); the main ones unless named.",
             show_default=False,
         ),
     ] = None,
@@ -64,16 +67,22 @@ def audit(
         pathlib.Path | None,
         typer.Option(
             metavar="CSV",
-            help="matrix, trajectory, offline, chen: a square count matrix in the example's place; a public or invented one.",
+            help="matrix, and mechanisms on trajectories: a square count matrix in the example's place; a public or invented one.",
         ),
     ] = None,
-    epsilon: Annotated[float, typer.Option(help="matrix: the target at delta; trajectory, offline, chen: their epsilon.")] = 1.0,
-    rho: Annotated[float, typer.Option(help="trajectory, offline: the adjacency radius, nats.")] = 1.0,
-    b: Annotated[int, typer.Option(help="chen: states that may differ.")] = 1,
+    epsilon: Annotated[
+        float,
+        typer.Option(help="matrix, mechanisms on counts: the target at delta; mechanisms on trajectories: their epsilon."),
+    ] = 1.0,
+    rho: Annotated[float, typer.Option(help="mechanisms on trajectories that take one: the adjacency radius, nats.")] = 1.0,
+    b: Annotated[int, typer.Option(help="mechanisms on trajectories that take it: states that may differ.")] = 1,
     costs: Annotated[str, typer.Option(help="permute-and-flip: the candidates' costs under one input.")] = "0,1,2",
     other_costs: Annotated[str, typer.Option(help="permute-and-flip: their costs under the other input.")] = "1,0,2",
     delta: Annotated[
-        float, typer.Option(help="dirichlet, pseudocount, matrix: every epsilon is at this delta; the others are at 0.")
+        float,
+        typer.Option(
+            help="dirichlet, pseudocount, matrix, discrete-gaussian: every epsilon is at this delta; the others are at 0."
+        ),
     ] = 1e-2,
     claimed: Annotated[
         float | None, typer.Option(help="The epsilon to test, of the one mechanism named; unless given, what the package claims.")
@@ -93,9 +102,8 @@ def audit(
     from dpjax._errors import require
     from dpjax.audit.bound import require_claim
 
-    names = mechanisms or list(_TARGETS)
-    for name in names:
-        require(name in _TARGETS, "MECHANISM", name, f"choose among {', '.join(_TARGETS)}")
+    builders = [_builder(name) for name in mechanisms or _names()]
+    names = [name for name, _ in builders]
     require(claimed is None or len(names) == 1, "--claimed", claimed, "name the one mechanism that it is claimed of")
     if claimed is not None:
         require_claim(claimed, "--claimed")
@@ -103,7 +111,7 @@ def audit(
     settings = Settings(
         k, eta, n_records, n_categories, gamma, scale, pseudocount, counts, epsilon, rho, b, costs, other_costs, delta, claimed
     )
-    targets = [_TARGETS[name](settings) for name in names]
+    targets = [dataclasses.replace(build(settings), name=name) for name, build in builders]
     each = 1 - (1 - confidence) / len(targets)
     root = jax.random.key(seed)
     results = [target.audit(jax.random.fold_in(root, i), draws, each) for i, target in enumerate(targets)]
@@ -142,10 +150,25 @@ def _dirichlet(s: Settings) -> Target:
 
 
 def _pseudocount(s: Settings) -> Target:
-    from dpjax.audit import pseudocount_target
+    from dpjax.audit import count_target
     from dpjax.counts import PseudocountMechanism
 
-    return pseudocount_target(PseudocountMechanism(scale=s.scale, pseudocount=s.pseudocount), s.delta, claimed=s.claimed)
+    return count_target(PseudocountMechanism(scale=s.scale, pseudocount=s.pseudocount), s.delta, claimed=s.claimed)
+
+
+def _on_counts() -> list[str]:
+    """The registered mechanisms on counts of which something can be seen."""
+    from dpjax import counts
+
+    return [name for name in counts.names() if counts.mechanism(name).audited]
+
+
+def _of_counts(name: str, s: Settings) -> Target:
+    """A registered mechanism at the target --epsilon, --delta."""
+    from dpjax import counts
+    from dpjax.audit import count_target
+
+    return count_target(counts.calibrated(name, counts.Target(s.epsilon, s.delta)), s.delta, claimed=s.claimed)
 
 
 def _matrix(s: Settings) -> Target:
@@ -161,25 +184,13 @@ def _matrix(s: Settings) -> Target:
     return matrix_target(m, s.delta, claimed=s.epsilon if s.claimed is None else s.claimed)
 
 
-def _trajectory(s: Settings) -> Target:
+def _trajectory(kind: str, s: Settings) -> Target:
+    """The target of a registered mechanism, with those of its options that are options here."""
     from dpjax.audit import trajectory_target
-    from dpjax.trajectory import TrajectoryMechanism
+    from dpjax.trajectory.protocol import find, make
 
-    return trajectory_target(TrajectoryMechanism(_chain(s), epsilon=s.epsilon, rho=s.rho), claimed=s.claimed)
-
-
-def _offline(s: Settings) -> Target:
-    from dpjax.audit import offline_target
-    from dpjax.trajectory import OfflineMechanism
-
-    return offline_target(OfflineMechanism(_chain(s), epsilon=s.epsilon, rho=s.rho), claimed=s.claimed)
-
-
-def _chen(s: Settings) -> Target:
-    from dpjax.audit import trajectory_target
-    from dpjax.trajectory import ChenMechanism
-
-    return trajectory_target(ChenMechanism(_chain(s), epsilon=s.epsilon, b=s.b), claimed=s.claimed)
+    given = {option.name: getattr(s, option.name) for option in find(kind).options if hasattr(s, option.name)}
+    return trajectory_target(make(_chain(s), kind, epsilon=s.epsilon, **given).mechanism, claimed=s.claimed)
 
 
 def _permute_and_flip(s: Settings) -> Target:
@@ -209,12 +220,38 @@ def _numbers(text: str, option: str) -> list[float]:
         invalid(option, text, "give numbers with commas between them, such as 0,1,2")
 
 
-_TARGETS: dict[str, Any] = {
-    "dirichlet": _dirichlet,
-    "pseudocount": _pseudocount,
-    "matrix": _matrix,
-    "trajectory": _trajectory,
-    "offline": _offline,
-    "chen": _chen,
-    "permute-and-flip": _permute_and_flip,
-}
+_COUNTS_TARGETS: dict[str, Any] = {"dirichlet": _dirichlet, "pseudocount": _pseudocount, "matrix": _matrix}
+_SELECTION_TARGETS: dict[str, Any] = {"permute-and-flip": _permute_and_flip}
+_TARGETS = {**_COUNTS_TARGETS, **_SELECTION_TARGETS}
+_SHORT = {"trajectory": "mechanism1"}  # what the command calls a kind
+
+
+def _names() -> list[str]:
+    """The mechanisms that are drawn where none is named."""
+    from dpjax.trajectory import kinds
+
+    words = {kind: word for word, kind in _SHORT.items()}
+    on_counts = [name for name in _on_counts() if name not in _TARGETS]
+    on_trajectories = [words.get(one.kind, one.kind) for one in kinds().values() if one.audited]
+    return [*_COUNTS_TARGETS, *on_counts, *on_trajectories, *_SELECTION_TARGETS]
+
+
+def _builder(name: str) -> tuple[str, Any]:
+    """The name in the table, and what makes the target of the settings."""
+    from dpjax import counts
+    from dpjax._errors import require
+    from dpjax.trajectory.protocol import find, kinds
+
+    if name in _TARGETS:
+        return name, _TARGETS[name]
+    if ":" in name:  # of either registry, as the module registers it
+        try:
+            name = counts.mechanism(name).name
+        except ValueError:
+            name = find(name, "MECHANISM").kind
+    kind = _SHORT.get(name, name)
+    if name in _on_counts():
+        return name, functools.partial(_of_counts, name)
+    known = [*_TARGETS, *_on_counts(), *_SHORT, *kinds()]
+    require(kind in kinds(), "MECHANISM", name, f"choose among {', '.join(known)}, and package.module:name for one of your own")
+    return name, functools.partial(_trajectory, kind)

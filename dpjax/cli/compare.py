@@ -41,6 +41,14 @@ def compare(
     delta: Annotated[float, typer.Option(help="For the mechanisms that have one.")] = 1e-6,
     draws: Annotated[int, typer.Option(help="Draws where an error has no closed form.")] = 200,
     support: Annotated[str, typer.Option(help="Taken as public: the transitions observed, or all pairs of states.")] = "observed",
+    mechanism: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Counts: only these mechanisms. Trajectories: these too. Your own as package.module:name.",
+            show_default=False,
+        ),
+    ] = None,
     trajectory: Annotated[
         int | None,
         typer.Option(metavar="STEPS", help="Compare on a trajectory: the data's own if it has one, else STEPS simulated."),
@@ -60,10 +68,11 @@ def compare(
     results: Sequence[Any]
     if steps is None:
         dataset, kept = _connected(dataset)
-        results = _counts(dataset, epsilons, delta, draws, support, seed)
+        results = _counts(dataset, epsilons, delta, draws, support, seed, mechanism or None)
         verdicts = count_verdicts(results)
         said = kept + _CAPTIONS["counts"].format(draws=draws, support=support, delta=delta) + _infinite(results)
     else:
+        _register(mechanism or [])
         results, path = _trajectory(dataset, epsilons, rho, steps, seed)
         verdicts, said = trajectory_verdicts(results), f"{path} {_CAPTIONS['trajectory']}"
     lines = [WARNING, "", f"Data: {dataset.source}", said, "", *_table(results), "", *(f"- {line}" for line in verdicts)]
@@ -83,6 +92,15 @@ def _epsilons(text: str) -> list[float]:
     require(all(0 < value < math.inf for value in values), "--epsilon", text, "give positive, finite numbers")
     require(len(set(values)) == len(values), "--epsilon", text, "give every epsilon once")
     return sorted(values)
+
+
+def _register(mechanisms: list[str]) -> None:
+    """Import the modules of mechanisms of the user's own; each must register its kind."""
+    if mechanisms:
+        from dpjax.trajectory.protocol import find
+
+        for one in mechanisms:
+            find(one, "--mechanism")
 
 
 def _infinite(results: Sequence[Measured]) -> str:
@@ -137,7 +155,9 @@ def _connected(dataset: Dataset) -> tuple[Dataset, str]:
     return kept, f"The largest class, {kept.n_states} states. {kept.report.summary()} "
 
 
-def _counts(dataset: Dataset, epsilons: list[float], delta: float, draws: int, support: str, seed: int) -> list[Measured]:
+def _counts(
+    dataset: Dataset, epsilons: list[float], delta: float, draws: int, support: str, seed: int, mechanisms: list[str] | None
+) -> list[Measured]:
     import jax
     import numpy as np
     from scipy import sparse
@@ -145,7 +165,8 @@ def _counts(dataset: Dataset, epsilons: list[float], delta: float, draws: int, s
     from dpjax.sweep import compare_counts
 
     counts = dataset.counts.toarray() if sparse.issparse(dataset.counts) else np.asarray(dataset.counts)
-    return compare_counts(jax.random.key(seed), counts, epsilons=epsilons, delta=delta, draws=draws, support=support)
+    key = jax.random.key(seed)
+    return compare_counts(key, counts, epsilons=epsilons, delta=delta, draws=draws, support=support, mechanisms=mechanisms)
 
 
 def _trajectory(dataset: Dataset, epsilons: list[float], rho: float, steps: int, seed: int) -> tuple[list[MeasuredTrajectory], str]:

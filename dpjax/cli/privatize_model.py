@@ -14,7 +14,7 @@ import os
 import pathlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -53,7 +53,8 @@ AdjacencyName = Annotated[
 Mechanism = Annotated[
     str,
     typer.Option(
-        help='"pseudocount": Dirichlet rows; "discrete-laplace", "discrete-gaussian": noisy counts. The price compares them.'
+        help='"pseudocount": Dirichlet rows; "discrete-laplace", "discrete-gaussian": noisy counts; "dirichlet": see --form paper; or your own, as'
+        " package.module:name. The price compares them."
     ),
 ]
 Person = Annotated[
@@ -156,7 +157,7 @@ def privatize_model(
             adjacency=one_of("--adjacency", adjacency, ("replace", "add-remove")),
             support=support if allowed is None else release.read_public_support(allowed, names),
             share=support_share,
-            form=_form(mechanism, form),
+            form=_name(mechanism, form),
             eta=eta,
             pseudocount=pseudocount,
             row_records=row_records,
@@ -228,7 +229,7 @@ def _publish(
     room.check(out)
     amount = Charge(plan.epsilon, plan.delta, f"privatize-model, {plan.form.name}, {len(plan.labels)} states")
     with by_option():
-        account = open_account(given, plan.form.neighbours, amount)
+        account = open_account(given, plan.form.neighbours.word, amount)
     return _release(plan, _Reading(counts, *reading), out, account, outputs["--private-report"], room)
 
 
@@ -245,8 +246,9 @@ class _Reading(NamedTuple):
         from dpjax.release import PersonColumn, read_records
 
         persons = None
-        if self.person_column is not None and plan.form.persons is not None:
-            persons = PersonColumn(self.person_column, plan.form.persons)
+        bound = plan.form.neighbours.persons
+        if self.person_column is not None and bound is not None:
+            persons = PersonColumn(self.person_column, bound)
         layout = one_of("--layout", self.layout, ("auto", "matrix", "triples", "pairs", "parquet"))
         outside = one_of("--outside", self.outside, ("stop", "drop"))
         with _progress(self.path) as progress:
@@ -317,13 +319,17 @@ def _charged(account: Account | None) -> str:
     return "The release was drawn" if account is None else f"The release was drawn, and is charged to {account.path}"
 
 
-def _form(mechanism: str, form: str) -> Any:
-    """The form by its name in the library."""
+def _name(mechanism: str, form: str) -> str:
+    """The mechanism by its name in the registry; --form paper is the "dirichlet" one."""
+    from dpjax import counts
     from dpjax._errors import require
+    from dpjax.counts.protocol import releasable
 
-    one_of("--mechanism", mechanism, ("pseudocount", "discrete-laplace", "discrete-gaussian"))
     one_of("--form", form, ("theorem7", "paper"))
-    if mechanism == "pseudocount":
-        return form
-    require(form == "theorem7", "--form", form, "the paper's form is one of --mechanism pseudocount")
-    return mechanism
+    if ":" not in mechanism:
+        one_of("--mechanism", mechanism, releasable())
+    name = counts.mechanism(mechanism).name
+    if form == "theorem7":
+        return name
+    require(name in ("pseudocount", "dirichlet"), "--form", form, "the paper's form is one of --mechanism pseudocount")
+    return "dirichlet"

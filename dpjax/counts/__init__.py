@@ -1,27 +1,69 @@
-"""Mechanisms on a table of counts: one protocol, one registry, and every implementation of it."""
+"""Mechanisms on a table of counts: one protocol, one registry, and every implementation of it.
 
+protocol           what a mechanism says of itself, what a release draws with, and the registry
+neighbours         the neighbouring relation and its protected unit, as one value
+pseudocount        Dirichlet rows with a public pseudo-count (Theorem 7); `accountant` and `persons` state what they cost
+dirichlet          the first paper's Dirichlet rows, totals and floor public
+discrete_laplace, discrete_gaussian   noisy counts; `noise` holds what they share
+uniform            the guess that needs no data
+postprocess        from noisy counts to the simplex; exact expected errors
+planning           expected errors from public numbers alone
+composition        repeated releases
+
+To add a mechanism, write one file and register it with one line: docs, "Add a mechanism on counts".
+"""
+
+from dpjax.counts.accountant import least_pseudocount
 from dpjax.counts.composition import composed_delta, composed_epsilon, privacy_loss_distribution, release_accountant, release_event
-from dpjax.counts.discrete_gaussian import DiscreteGaussianMechanism, calibrated_variance, gaussian_delta
-from dpjax.counts.discrete_laplace import DiscreteLaplaceMechanism
-from dpjax.counts.postprocess import dirichlet_errors, expected_kl_floored, floor_and_renormalise, project
-from dpjax.counts.pseudocount import PseudocountMechanism, least_pseudocount, log_add_remove_delta, log_pseudocount_delta
+from dpjax.counts.neighbours import Neighbours, PersonBound
+from dpjax.counts.noise import NoiseMechanism, NoiseSampler
+from dpjax.counts.pseudocount import PseudocountMechanism  # the order of these lines is the order of the registry
+
+from dpjax.counts.discrete_laplace import DiscreteLaplaceMechanism  # isort: skip
+from dpjax.counts.discrete_gaussian import DiscreteGaussianMechanism  # isort: skip
+from dpjax.counts.dirichlet import DirichletRows  # isort: skip
+from dpjax.counts.uniform import UniformGuess  # isort: skip
+from dpjax.counts.protocol import (  # isort: skip
+    CountMechanism,
+    ExactSampler,
+    Options,
+    Parameter,
+    Planning,
+    Target,
+    calibrated,
+    exact_sampler,
+    mechanism,
+    names,
+    register,
+    unregister,
+)
 
 __all__ = [
+    "CountMechanism",
+    "DirichletRows",
     "DiscreteGaussianMechanism",
     "DiscreteLaplaceMechanism",
+    "ExactSampler",
+    "Neighbours",
+    "NoiseMechanism",
+    "NoiseSampler",
+    "Options",
+    "Parameter",
+    "PersonBound",
+    "Planning",
     "PseudocountMechanism",
-    "calibrated_variance",
+    "Target",
+    "UniformGuess",
+    "calibrated",
     "composed_delta",
     "composed_epsilon",
-    "dirichlet_errors",
-    "expected_kl_floored",
-    "floor_and_renormalise",
-    "gaussian_delta",
+    "exact_sampler",
     "least_pseudocount",
-    "log_add_remove_delta",
-    "log_pseudocount_delta",
+    "mechanism",
+    "names",
     "privacy_loss_distribution",
-    "project",
+    "register",
     "release_accountant",
     "release_event",
+    "unregister",
 ]

@@ -1,8 +1,8 @@
 """Repeated releases of the same records: privacy-loss distributions from the exact curve, composed by dp-accounting.
 
-Each release of a mechanism of this room has the exact curve delta(epsilon) for all its adjacent pairs and both directions. A pair
-of laws (P, Q) is fixed, as far as privacy is concerned, by its curve H(e) = sup_S P(S) - e^e Q(S), e real, and exchanging P and Q
-turns H(e) into 1 - e^e + e^e H(-e); so the curve for both directions is
+A release is any mechanism with `exact_delta` and `exact_epsilon`, of `dpjax.simplex` or on a table of counts. It has the exact curve
+delta(epsilon) for all its adjacent pairs and both directions. A pair of laws (P, Q) is fixed, as far as privacy is concerned, by its curve
+H(e) = sup_S P(S) - e^e Q(S), e real, and exchanging P and Q turns H(e) into 1 - e^e + e^e H(-e); so the curve for both directions is
 
     H(e) = delta(e),     H(-e) = 1 - e^{-e} + e^{-e} delta(e),     e >= 0.
 
@@ -15,32 +15,38 @@ For three categories or more, and for pseudo-counts with replacement, one pair a
 the composed curve is the exact one up to the grid. For two categories, add-remove and matrices the curve is the largest of
 several, and the composed one an upper bound.
 
-dp-accounting is an extra, `pip install 'dpjax[accounting]'`, and is imported only when one of these functions is called.
-
-Releases as dp-accounting's events, and its accountant taught to read them. Imported only where that library is there.
+dp-accounting is an extra, `pip install 'dpjax[accounting]'`, and is imported only when one of these functions is called. `release_event` and
+`release_accountant` give releases as that library's events, and an accountant of it that reads them.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-import attr
 import numpy as np
-from dp_accounting import DpEvent, NeighboringRelation, SelfComposedDpEvent
-from dp_accounting.pld import PLDAccountant
 
 from dpjax._errors import require
-from dpjax.counts.pseudocount import Adjacency, PseudocountMechanism
+from dpjax.counts.neighbours import Neighbours
 from dpjax.simplex._rounding import Claim, Number, Numbers, Real, check_delta, check_epsilon, plain
-from dpjax.simplex.matrix import MatrixMechanism
-from dpjax.simplex.mechanism import DirichletMechanism
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent, PrivacyAccountant
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-Mechanism = DirichletMechanism | PseudocountMechanism | MatrixMechanism
+
+@runtime_checkable
+class Mechanism(Protocol):
+    """What can be composed: a mechanism with an exact curve."""
+
+    def exact_delta(self, epsilon: Any) -> Any:
+        """delta at epsilon, rounded up."""
+
+    def exact_epsilon(self, delta: Any) -> Any:
+        """The smallest epsilon whose delta is at most delta, rounded up."""
+
+
 Releases = Sequence[tuple[Mechanism, int]]  # (mechanism, how many releases)
 
 GRID = 1e-3  # nats
@@ -85,25 +91,28 @@ def release_event(mechanism: Mechanism, count: int = 1) -> DpEvent:
 
     `release_accountant` understands it.
     """
-    _dp_accounting()
+    event, _ = _taught()
+    require(count >= 1, "count", count, "give the number of releases, 1 or more")
+    one = event(mechanism)
+    if count == 1:
+        return one
+    from dp_accounting import SelfComposedDpEvent
 
-    return release(mechanism, count)
+    return SelfComposedDpEvent(one, count)
 
 
-def release_accountant(adjacency: str = "replace", *, grid: Number = GRID) -> PrivacyAccountant:
+def release_accountant(adjacency: Neighbours | str = "replace", *, grid: Number = GRID) -> PrivacyAccountant:
     """dp-accounting's accountant by privacy-loss distributions, which understands `release_event` besides its own events.
 
-    adjacency: "replace" for Dirichlet and matrix mechanisms, and what a pseudo-count mechanism says of itself.
+    adjacency: "replace" for Dirichlet and matrix mechanisms, and what a mechanism on counts says of itself.
     """
-    _dp_accounting()
-
-    require(adjacency in RELATIONS, "adjacency", adjacency, "", must='be "replace" or "add-remove"')
-    return ReleaseAccountant(adjacency, float(grid))
+    _, accountant = _taught()
+    return accountant(Neighbours.of(adjacency), float(grid))
 
 
-def adjacency_of(mechanism: Mechanism) -> Adjacency:
-    """Which databases the mechanism's curve calls adjacent."""
-    return mechanism.adjacency if isinstance(mechanism, PseudocountMechanism) else "replace"
+def neighbours_of(mechanism: Mechanism) -> Neighbours:
+    """Which tables the mechanism's curve calls neighbours; a mechanism of `dpjax.simplex` replaces a record."""
+    return getattr(mechanism, "neighbours", Neighbours("replace"))
 
 
 def _curve(mechanism: Mechanism, last: int, grid: float) -> tuple[Numbers, Numbers]:
@@ -116,7 +125,7 @@ def _curve(mechanism: Mechanism, last: int, grid: float) -> tuple[Numbers, Numbe
 
 def _composed(releases: Releases, grid: Number, tail: Number) -> Any:
     require(len(releases) > 0, "releases", releases, "give one release or more")
-    relations = {adjacency_of(mechanism) for mechanism, _ in releases}
+    relations = {neighbours_of(mechanism).word for mechanism, _ in releases}
     require(len(relations) == 1, "releases", sorted(relations), "compose releases under one adjacency")
     total: Any = None
     for mechanism, count in releases:
@@ -136,41 +145,39 @@ def _dp_accounting() -> Any:
     return plds
 
 
-RELATIONS = {"replace": NeighboringRelation.REPLACE_ONE, "add-remove": NeighboringRelation.ADD_OR_REMOVE_ONE}
+@functools.cache
+def _taught() -> tuple[Any, Any]:
+    """dp-accounting's event of one release, which holds all that its privacy depends on, and its accountant that composes such events."""
+    _dp_accounting()
+    import attr
+    from dp_accounting import DpEvent, NeighboringRelation
+    from dp_accounting.pld import PLDAccountant
 
+    relations = {"replace": NeighboringRelation.REPLACE_ONE, "add-remove": NeighboringRelation.ADD_OR_REMOVE_ONE}
 
-@attr.s(frozen=True, slots=True, auto_attribs=True)
-class ReleaseDpEvent(DpEvent):
-    """One release of a mechanism of dpjax.simplex, which holds all that its privacy depends on."""
+    @attr.s(frozen=True, slots=True, auto_attribs=True)
+    class ReleaseDpEvent(DpEvent):
+        mechanism: Any
 
-    mechanism: Any
+    class ReleaseAccountant(PLDAccountant):
+        _pld: Any
 
+        def __init__(self, neighbours: Neighbours, grid: float) -> None:
+            require(neighbours.relation in relations, "adjacency", neighbours.relation, "", must='be "replace" or "add-remove"')
+            super().__init__(relations[neighbours.relation], grid)
+            self._neighbours = neighbours
+            self._grid = grid
 
-def release(mechanism: Mechanism, count: int) -> Any:
-    """The event of `count` releases."""
-    require(count >= 1, "count", count, "give the number of releases, 1 or more")
-    one = ReleaseDpEvent(mechanism)
-    return one if count == 1 else SelfComposedDpEvent(one, count)
+        def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
+            if not isinstance(event, ReleaseDpEvent):
+                return super()._maybe_compose(event, count, do_compose)
+            wanted = neighbours_of(event.mechanism).word
+            if wanted != self._neighbours.word:
+                message = f"this release is private under {wanted!r}, and the accountant counts {self._neighbours.word!r}"
+                return self.CompositionErrorDetails(invalid_event=event, error_message=message)
+            if do_compose:
+                one = privacy_loss_distribution(event.mechanism, grid=self._grid)
+                self._pld = self._pld.compose(one if count == 1 else one.self_compose(count))
+            return None
 
-
-class ReleaseAccountant(PLDAccountant):
-    """The accountant by privacy-loss distributions, which composes `ReleaseDpEvent` besides the library's own events."""
-
-    _pld: Any
-
-    def __init__(self, adjacency: str, grid: float) -> None:
-        super().__init__(RELATIONS[adjacency], grid)
-        self._adjacency = adjacency
-        self._grid = grid
-
-    def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
-        if not isinstance(event, ReleaseDpEvent):
-            return super()._maybe_compose(event, count, do_compose)
-        wanted = adjacency_of(event.mechanism)
-        if wanted != self._adjacency:
-            message = f"this release is private under {wanted!r}, and the accountant counts {self._adjacency!r}"
-            return self.CompositionErrorDetails(invalid_event=event, error_message=message)
-        if do_compose:
-            one = privacy_loss_distribution(event.mechanism, grid=self._grid)
-            self._pld = self._pld.compose(one if count == 1 else one.self_compose(count))
-        return None
+    return ReleaseDpEvent, ReleaseAccountant

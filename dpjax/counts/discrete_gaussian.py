@@ -17,27 +17,39 @@ and theta_d takes two values, for even and odd d. So
 
 Both adjacent pairs of either kind are mirror images, so this is the exact curve, for every database. All terms are positive: no
 cancellation but in 1 - e^(-a), by expm1. Sums stop where terms fall below 1e-320 of the largest; claims are rounded up by 1e-12.
+
+*A person of several records*: zero-concentrated privacy, rho = L2^2/(2v) with L2 as in `neighbours`, whatever the spreading, and
+
+    delta(epsilon) <= min over a > 1 of e^{(a - 1)(a rho - epsilon)} (1 - 1/a)^a / (a - 1)
+
+(Theorem 4 and Proposition 12 there).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from typing import Any, ClassVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
+from dpjax import _exact
 from dpjax._errors import invalid, require
-from dpjax._random import open_uniform
-from dpjax.counts.postprocess import POST_PROCESSING, checked_counts, checked_delta, checked_epsilon, checked_options
+from dpjax._rationals import as_written
+from dpjax.counts.neighbours import Neighbours, PersonBound, given
+from dpjax.counts.noise import LARGEST, NoiseMechanism, NoiseSampler, symmetric_noise
+from dpjax.counts.postprocess import checked_delta, checked_epsilon, checked_postprocess
+from dpjax.counts.protocol import Parameter, Replaced, Variant, register
 
 _SAFETY = 1 + 1e-12
 _REACH = 39.0  # standard deviations: e^(-39^2/2) = 1e-330
 _GRID = 2**20  # variances found by calibration are whole multiples of 1/_GRID below 2^20
-_LARGEST = 1e10  # variance
+_LARGEST = 1e10  # variance for records
+_PERSON_GRID = 1024  # variances for persons are multiples of 1/_PERSON_GRID
 _ULPS = 8 * 2.0**-53
 _TRIES = 12
 
@@ -97,17 +109,37 @@ def tail_table(variance: float, dtype: np.dtype) -> np.ndarray:
     return np.pad(tail, (0, width - len(tail))).astype(dtype)
 
 
-@jax.jit
-def gaussian_noise(key: Key[Array, ""], like: Float[Array, "*shape"], tail: Float[Array, " width"]) -> Float[Array, "*shape"]:
-    """Discrete Gaussian noise of the shape and dtype of `like`; |Z| is the number of k with P(|Z| >= k) > u."""
-    for_size, for_sign = jax.random.split(key)
-    u = open_uniform(for_size, like.shape, like.dtype)
-    size = jnp.searchsorted(-tail, -u, side="left").astype(like.dtype)
-    return jnp.where(jax.random.bernoulli(for_sign, 0.5, like.shape), size, -size)
+def concentrated_delta(epsilon: float, rho: float) -> float:
+    """delta at epsilon of a rho-zero-concentrated mechanism, rounded up: any order a is valid, the best of many is taken."""
+    orders = 1 + np.geomspace(1e-3, 1e6, 4000)
+    ours, other = (orders - 1) * orders * rho, (orders - 1) * epsilon
+    log_delta = ours - other + orders * np.log1p(-1 / orders) - np.log(orders - 1)
+    log_delta += _ULPS * (ours + other + 20)  # their difference cancels: rounded to the safe side
+    return float(min(1.0, max(math.exp(min(float(log_delta.min()), 0.0)) * _SAFETY, sys.float_info.min)))
 
 
+def _concentrated_variance(epsilon: float, delta: float, squared: int) -> Fraction:
+    """A small multiple of 1/1024 whose concentrated delta is at most delta, verified at the fraction returned."""
+    low, high = 0, 1
+    # ends: high doubles, up to the limit below
+    while concentrated_delta(epsilon, squared * _PERSON_GRID / (2 * high)) > delta:
+        low, high = high, 2 * high
+        require(
+            high <= LARGEST,
+            "(epsilon, delta)",
+            (epsilon, delta),
+            "that is too much noise: raise them, or keep fewer records a person",
+        )
+    # ends: each turn halves a whole number
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if concentrated_delta(epsilon, squared * _PERSON_GRID / (2 * middle)) <= delta else (middle, high)
+    return Fraction(high, _PERSON_GRID)
+
+
+@register
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class DiscreteGaussianMechanism:
+class DiscreteGaussianMechanism(NoiseMechanism):
     """counts -> counts + discrete Gaussian noise -> the simplex. variance: that of the exponent, public.
 
     >>> m = DiscreteGaussianMechanism.calibrate(epsilon=1.0, delta=1e-6)
@@ -116,28 +148,70 @@ class DiscreteGaussianMechanism:
     """
 
     variance: float | int | Fraction
-    adjacency: str = "replace"
+    adjacency: Neighbours | str = "replace"
     postprocess: str = "floor"
 
+    name: ClassVar[str] = "discrete-gaussian"
+    title: ClassVar[str] = "discrete Gaussian, floored"
+    PARAMETERS: ClassVar[Mapping[str, Parameter]] = {
+        "gaussian_variance": Parameter("variance v of the discrete Gaussian noise; 0 where there is none", "records^2")
+    }
+
     def __post_init__(self) -> None:
-        require(bool(1e-3 <= self.variance <= _LARGEST), "variance", self.variance, f"give a number between 1e-3 and {_LARGEST:g}")
-        checked_options(self.adjacency, self.postprocess)
+        object.__setattr__(self, "adjacency", given(self.adjacency))
+        most = _LARGEST if self.neighbours.single else LARGEST
+        require(bool(1e-3 <= self.variance <= most), "variance", self.variance, f"give a number between 1e-3 and {most:g}")
+        checked_postprocess(self.postprocess)
 
     @classmethod
-    def calibrate(
-        cls, *, epsilon: float | int, delta: float | int, adjacency: str = "replace", postprocess: str = "floor"
+    def calibrate(  # type: ignore[override]
+        cls,
+        *,
+        epsilon: float | int,
+        delta: float | int,
+        adjacency: Neighbours | str = "replace",
+        postprocess: str = "floor",
     ) -> DiscreteGaussianMechanism:
-        """The mechanism of a small variance that is (epsilon, delta)-private by the exact curve."""
+        """The mechanism of a small variance that is (epsilon, delta)-private by the exact curve, for persons by the concentrated bound."""
         checked_epsilon(epsilon)
         checked_delta(delta)
-        checked_options(adjacency, postprocess)
-        variance = calibrated_variance(float(epsilon), float(delta), adjacency)
+        checked_postprocess(postprocess)
+        neighbours = Neighbours.of(given(adjacency))
+        if neighbours.single:
+            variance = calibrated_variance(float(epsilon), float(delta), neighbours.relation)
+        else:
+            variance = _concentrated_variance(float(epsilon), float(delta), neighbours.l2_squared)
         return cls(variance=variance, adjacency=adjacency, postprocess=postprocess)
 
+    def exact_sampler(self, *, epsilon: float, delta: float) -> ExactGaussian:
+        """The sampler of this very variance."""
+        return ExactGaussian(epsilon=epsilon, delta=delta, parameter=Fraction(self.variance), neighbours=self.neighbours)
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        """v."""
+        return {"gaussian_variance": float(self.variance)}
+
     def exact_delta(self, epsilon: float | int) -> float:
-        """delta at epsilon >= 0, rounded up."""
+        """delta at epsilon >= 0, rounded up; for persons of several records an upper bound."""
         require(bool(0 <= epsilon < math.inf), "epsilon", epsilon, "give a finite number of nats, 0 or more")
-        return gaussian_delta(float(epsilon), float(self.variance), self.adjacency)
+        if self.neighbours.single:
+            return gaussian_delta(float(epsilon), float(self.variance), self.neighbours.relation)
+        return concentrated_delta(float(epsilon), float(self.neighbours.l2_squared / (2 * Fraction(self.variance))))
+
+    def exact_epsilon(self, delta: float | int) -> float:
+        """The smallest epsilon found whose delta is at most delta; verified."""
+        checked_delta(delta)
+        low, high = 0.0, 1.0
+        # ends: high doubles, and delta falls to the least float64 before it overflows
+        while self.exact_delta(high) > delta:
+            low, high = high, 2 * high
+        if self.exact_delta(0.0) <= delta:
+            return 0.0
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (low, middle) if self.exact_delta(middle) <= delta else (middle, high)
+        return high
 
     def pmf(self, reach: int) -> Float[np.ndarray, " width"]:
         """P(Z = z) for z = -reach..reach, float64, not renormalised."""
@@ -146,11 +220,63 @@ class DiscreteGaussianMechanism:
         wide = np.arange(-math.ceil(_REACH * math.sqrt(v)) - 2, math.ceil(_REACH * math.sqrt(v)) + 3.0)
         return np.exp(-(np.arange(-reach, reach + 1.0) ** 2) / (2 * v)) / np.exp(-(wide**2) / (2 * v)).sum()
 
-    def privatize(
-        self, key: Key[Array, ""], counts: np.ndarray | Array, support: np.ndarray | None = None
-    ) -> Float[Array, "*batch n"]:
-        """Private shares of each row of counts, (*batch, n); categories outside the public `support` stay 0. A simulation."""
-        values = checked_counts(counts)
-        mask = None if support is None else jnp.asarray(support, bool)
-        tail = jnp.asarray(tail_table(float(self.variance), np.dtype(values.dtype)))
-        return POST_PROCESSING[self.postprocess](values + gaussian_noise(key, values, tail), mask)
+    @classmethod
+    def released(cls, facts: Mapping[str, Any]) -> DiscreteGaussianMechanism:
+        """Noise of the variance that a statement states; LARGEST is that of persons."""
+        bound = Neighbours("replace", PersonBound(2)) if float(facts["noise_variance"]) > _LARGEST else "replace"
+        return cls(variance=float(facts["noise_variance"]), adjacency=bound)
+
+    @property
+    def noise_variance(self) -> float:
+        """v, which the variance of the noise does not exceed."""
+        return float(self.variance)
+
+    def noise(self, dtype: np.dtype) -> tuple[Callable[..., Array], np.ndarray]:
+        """Inversion of the table of tails."""
+        return symmetric_noise, tail_table(float(self.variance), dtype)
+
+    @classmethod
+    def variants(cls) -> Sequence[Variant]:
+        """The floor alone."""
+        return [Variant(cls.title, {})]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExactGaussian(NoiseSampler):
+    """Counts plus exact discrete Gaussian noise of the rational variance `parameter`."""
+
+    name: ClassVar[str] = "discrete-gaussian"
+    words: ClassVar[tuple[str, str]] = ("noise_variance", "variance")
+
+    @property
+    def delta_spent(self) -> float:
+        """An upper bound of delta at epsilon."""
+        return self._delta(self.neighbours)
+
+    def replaced(self) -> Replaced | None:
+        """Under "add-remove": the delta of a replacement at the same epsilon, by the same noise."""
+        if self.neighbours.relation == "replace":
+            return None
+        return Replaced(as_written(self.epsilon), self._delta(Neighbours("replace", self.neighbours.persons)), self.accountant)
+
+    def _delta(self, neighbours: Neighbours) -> float:
+        """The exact delta at epsilon for a record; an upper bound for a person of several."""
+        if neighbours.single:
+            return gaussian_delta(self.epsilon, float(self.parameter), neighbours.relation)
+        return concentrated_delta(self.epsilon, float(neighbours.l2_squared / (2 * self.parameter)))
+
+    @property
+    def accountant(self) -> str:
+        """Where delta comes from."""
+        if self.neighbours.single:
+            return "exact: the hockey-stick divergence of discrete Gaussian noise, float64 rounded to the safe side (dpjax)"
+        return "zero-concentrated privacy by the L2 sensitivity, converted to (epsilon, delta), float64 rounded to the safe side (dpjax)"
+
+    @property
+    def mechanism(self) -> DiscreteGaussianMechanism:
+        """The mechanism with noise of this variance."""
+        return DiscreteGaussianMechanism(variance=self.parameter, adjacency=self.neighbours)
+
+    def draw_one(self) -> int:
+        """One draw of the noise."""
+        return _exact.discrete_gaussian(self.parameter)

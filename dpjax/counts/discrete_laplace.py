@@ -7,6 +7,9 @@ log probability of any output by at most 1/b.
     "replace"        one by -1, another by +1      2 / epsilon      (epsilon, 0), exactly attained
     "add-remove"     one by 1                      1 / epsilon      (epsilon, 0), exactly attained
 
+b = L1/epsilon for persons too, L1 as in `neighbours`; pure, and attained. For a release b is L1 over the decimal that epsilon prints as,
+in rationals, and the noise is drawn in whole numbers.
+
 "replace" covers any record replaced by any other, in the same row or another; "add-remove" one record more or fewer, and a replacement at
 twice epsilon only. Totals, empty rows and zero cells are private under both. Nothing is assumed of the counts.
 """
@@ -14,17 +17,25 @@ twice epsilon only. Totals, empty rows and zero cells are private under both. No
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from dpjax import _exact
 from dpjax._errors import require
 from dpjax._random import open_uniform
-from dpjax.counts.postprocess import POST_PROCESSING, checked_counts, checked_epsilon, checked_options
-
-SENSITIVITY = {"replace": 2, "add-remove": 1}  # L1
+from dpjax._rationals import as_written
+from dpjax.counts.neighbours import Neighbours, given
+from dpjax.counts.noise import LARGEST, TOO_MUCH, NoiseMechanism, NoiseSampler
+from dpjax.counts.planning import laplace_error
+from dpjax.counts.postprocess import checked_epsilon, checked_postprocess
+from dpjax.counts.protocol import Parameter, Replaced, Variant, register
 
 
 @jax.jit
@@ -34,8 +45,9 @@ def laplace_noise(key: Key[Array, ""], like: Float[Array, "*shape"], scale: Floa
     return up - down
 
 
+@register
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class DiscreteLaplaceMechanism:
+class DiscreteLaplaceMechanism(NoiseMechanism):
     """counts -> counts + discrete Laplace noise -> the simplex. epsilon > 0, nats; postprocess "floor" or "project".
 
     >>> DiscreteLaplaceMechanism(epsilon=0.5).scale
@@ -43,17 +55,48 @@ class DiscreteLaplaceMechanism:
     """
 
     epsilon: float | int
-    adjacency: str = "replace"
+    adjacency: Neighbours | str = "replace"
     postprocess: str = "floor"
+
+    name: ClassVar[str] = "discrete-laplace"
+    title: ClassVar[str] = "discrete Laplace"
+    spends_delta: ClassVar[bool] = False
+    PARAMETERS: ClassVar[Mapping[str, Parameter]] = {
+        "laplace_scale": Parameter("scale b of the discrete Laplace noise; 0 where there is none", "records")
+    }
 
     def __post_init__(self) -> None:
         checked_epsilon(self.epsilon)
-        checked_options(self.adjacency, self.postprocess)
+        checked_postprocess(self.postprocess)
+        object.__setattr__(self, "adjacency", given(self.adjacency))
+
+    @classmethod
+    def calibrate(  # type: ignore[override]
+        cls,
+        *,
+        epsilon: float | int,
+        delta: float | int = 0.0,
+        adjacency: Neighbours | str = "replace",
+        postprocess: str = "floor",
+    ) -> DiscreteLaplaceMechanism:
+        """The mechanism at this epsilon; delta is not spent and not looked at."""
+        return cls(epsilon=epsilon, adjacency=adjacency, postprocess=postprocess)
+
+    def exact_sampler(self, *, epsilon: float, delta: float) -> ExactLaplace:
+        """The sampler of the least rational scale that epsilon, as it is written, allows."""
+        b = self.neighbours.l1 / as_written(epsilon)
+        require(b <= LARGEST, "epsilon", epsilon, TOO_MUCH)
+        return ExactLaplace(epsilon=epsilon, delta=0.0, parameter=b, neighbours=self.neighbours)
 
     @property
     def scale(self) -> float:
         """b = L1 sensitivity / epsilon."""
-        return SENSITIVITY[self.adjacency] / self.epsilon
+        return self.neighbours.l1 / self.epsilon
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        """b."""
+        return {"laplace_scale": float(self.scale)}
 
     def pmf(self, reach: int) -> Float[np.ndarray, " width"]:
         """P(Z = z) for z = -reach..reach, float64, not renormalised."""
@@ -66,11 +109,63 @@ class DiscreteLaplaceMechanism:
         require(epsilon >= self.epsilon, "epsilon", epsilon, f"this mechanism is private at {self.epsilon} and delta 0, not below")
         return 0.0
 
-    def privatize(
-        self, key: Key[Array, ""], counts: np.ndarray | Array, support: np.ndarray | None = None
-    ) -> Float[Array, "*batch n"]:
-        """Private shares of each row of counts, (*batch, n); categories outside the public `support` stay 0. A simulation."""
-        values = checked_counts(counts)
-        mask = None if support is None else jnp.asarray(support, bool)
-        noisy = values + laplace_noise(key, values, jnp.asarray(self.scale, values.dtype))
-        return POST_PROCESSING[self.postprocess](noisy, mask)
+    def exact_epsilon(self, delta: float | int = 0.0) -> float:
+        """The mechanism's epsilon, which is pure: exact at delta 0, an upper bound above it."""
+        require(bool(0 <= delta < 1), "delta", delta, "give a probability, at least 0 and below 1")
+        return float(self.epsilon)
+
+    @classmethod
+    def released(cls, facts: Mapping[str, Any]) -> DiscreteLaplaceMechanism:
+        """Noise of the scale that a statement states."""
+        return cls(epsilon=1 / float(facts["noise_scale"]), adjacency="add-remove")
+
+    @property
+    def noise_variance(self) -> float:
+        """1 / (2 sinh(1/(2b))^2)."""
+        return 0.5 / math.sinh(0.5 / self.scale) ** 2
+
+    def noise(self, dtype: np.dtype) -> tuple[Callable[..., Array], np.ndarray]:
+        """The difference of two geometric numbers, and b."""
+        return laplace_noise, np.asarray(self.scale)
+
+    @classmethod
+    def variants(cls) -> Sequence[Variant]:
+        """Both ways to the simplex."""
+        return [Variant("discrete Laplace, floored", {}), Variant("discrete Laplace, projected", {"postprocess": "project"})]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExactLaplace(NoiseSampler):
+    """Counts plus exact discrete Laplace noise of the rational scale `parameter`."""
+
+    name: ClassVar[str] = "discrete-laplace"
+    words: ClassVar[tuple[str, str]] = ("noise_scale", "scale")
+
+    @property
+    def delta_spent(self) -> float:
+        """0, or 1 for a smaller scale than epsilon allows."""
+        return 0.0 if self.parameter * as_written(self.epsilon) >= self.neighbours.l1 else 1.0
+
+    def replaced(self) -> Replaced | None:
+        """Under "add-remove": twice epsilon, exactly, since two counts move (for persons both sides' records)."""
+        if self.neighbours.relation == "replace":
+            return None
+        return Replaced(Neighbours("replace", self.neighbours.persons).l1 / self.parameter, 0.0, self.accountant)
+
+    @property
+    def accountant(self) -> str:
+        """Where epsilon comes from."""
+        return "exact, pure: L1 sensitivity over the scale, in rationals (dpjax)"
+
+    @property
+    def mechanism(self) -> DiscreteLaplaceMechanism:
+        """The mechanism with noise of this scale, for one record added or removed."""
+        return DiscreteLaplaceMechanism(epsilon=float(1 / self.parameter), adjacency="add-remove")
+
+    def draw_one(self) -> int:
+        """One draw of the noise."""
+        return _exact.discrete_laplace(Fraction(self.parameter))
+
+    def expected_error(self, records: float, cells: int) -> float:
+        """Expected total variation on the public reference row; drawn without a table, which at a small epsilon is too long."""
+        return laplace_error(records, cells, float(1 / self.parameter), 1)

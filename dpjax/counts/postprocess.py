@@ -1,6 +1,4 @@
-"""What the baselines on counts check of their arguments, on the host.
-
-From noisy counts to the simplex: post-processing, which costs no privacy. Rows on the last axis.
+"""From noisy counts to the simplex, and the exact expected errors of private rows. Post-processing costs no privacy. Rows on the last axis.
 
 *Floor and renormalise.* x_i = max(y_i, 1/2) within the public support, divided by its sum: every supported share is positive, so a
 Kullback-Leibler divergence is finite and a chain on the support keeps its edges.
@@ -52,9 +50,8 @@ def checked_delta(delta: Any) -> None:
     require(real and bool(0 < delta < 1), "delta", delta, "give a number strictly between 0 and 1")
 
 
-def checked_options(adjacency: str, postprocess: str) -> None:
-    """Known words."""
-    require(adjacency in ("replace", "add-remove"), "adjacency", adjacency, "", must='be "replace" or "add-remove"')
+def checked_postprocess(postprocess: str) -> None:
+    """A known word."""
     require(postprocess in ("floor", "project"), "postprocess", postprocess, "", must='be "floor" or "project"')
 
 
@@ -144,3 +141,19 @@ def _reach(pmf: Pmf) -> int:
     while pmf(reach)[0] > _CUT:
         reach *= 2
     return reach
+
+
+def row_errors(
+    shares: Float[np.ndarray, "rows n"], private: Float[np.ndarray, "*draws rows n"]
+) -> tuple[Float[np.ndarray, "*draws rows"], Float[np.ndarray, "*draws rows"]]:
+    """(KL(shares || private) in nats, total variation) of each row."""
+    with np.errstate(divide="ignore"):
+        ratio = np.where(shares > 0, np.log(np.where(shares > 0, shares, 1.0)) - np.log(np.where(shares > 0, private, 1.0)), 0.0)
+    return (shares * ratio).sum(axis=-1), 0.5 * np.abs(private - shares).sum(axis=-1)
+
+
+def uniform_rows(
+    shares: Float[np.ndarray, "rows n"], support: Bool[np.ndarray, "rows n"]
+) -> tuple[Float[np.ndarray, " rows"], Float[np.ndarray, " rows"]]:
+    """(KL, total variation) of each row from the uniform law on its support."""
+    return row_errors(shares, support / support.sum(axis=1, keepdims=True))

@@ -1,95 +1,91 @@
-"""Theorem 7: counts plus a public pseudo-count through the Dirichlet mechanism, private for every database.
+"""Theorem 7: counts plus a public pseudo-count through the Dirichlet mechanism, private for every database; simulated, and exact for a release.
 
 Each row of counts is released as a draw of Dirichlet(s (counts + alpha)) with the scale s, the pseudo-count alpha and the support
-public, all rows independent. Replacing any record by any other, in the same row or another, costs at most Theorem 6's curve with
-k eta -> s alpha and h -> s. Row totals, empty rows and zero cells are private. Adding or removing one record costs the larger of
-the two divergences between Gamma(s alpha + s) and Gamma(s alpha). For one record a person: several records of one person are not
-covered by scaling s.
+public, all rows independent. Row totals, empty rows and zero cells are private. The accountant of a record is in `accountant`, what the
+several records of one person cost in `persons`: it is not covered by scaling s.
 
-The least pseudo-count of Theorem 7: the one that a row of counts needs before any scale s can meet (epsilon, delta).
-
-delta increases with s. As s falls to 0, -s log Gamma(s alpha) becomes an exponential variable of rate alpha, and delta(epsilon) falls to
-
-    replace      e^{-alpha epsilon} / (2 alpha + 1)
-    add-remove   e^{-alpha epsilon} alpha^alpha / (alpha + 1)^{alpha + 1},
-
-both strictly decreasing in alpha, from 1 at alpha = 0. The least pseudo-count is where the limit equals delta: no scale meets the target
-there or below, some scale does above. That delta is never under its limit rests on its growth with s, found numerically. Derivation: the
-docs, "Dirichlet".
-
-A smallest cell of m records that is publicly known plays alpha's part in Theorem 6, so this is the least m too.
+*For a release* s and alpha are found from (epsilon, delta) and the planning figures alone. delta >= e^{-alpha epsilon}/(2 alpha + 1) for every
+s, so alpha has a floor near log(1/delta)/epsilon. Above it a larger alpha allows a larger s: less noise, more pull to the uniform row. alpha is
+the one whose expected error is least on a public reference row (`planning`), rounded up to a multiple of 1/1024; s is the largest
+that meets (epsilon, delta) at that alpha, rounded down to 12 bits, and the pair is verified as it is used. For persons the search looks at the
+two extreme spreadings alone; what it finds is then lowered until all of them are within delta.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
-import sys
-from typing import Literal
+import functools
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any, ClassVar, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
+import pydantic
 from jaxtyping import Array, Bool, Float
 
-from dpjax._errors import invalid, require, require_word
+from dpjax._errors import invalid, require
+from dpjax._exact import polya_urn
+from dpjax._rationals import as_written, rounded_up, verified
+from dpjax.counts.accountant import least_pseudocount, record_delta
+from dpjax.counts.neighbours import Neighbours, given
+from dpjax.counts.persons import Cost, person_cost
+from dpjax.counts.planning import pseudocount_error
+from dpjax.counts.postprocess import dirichlet_errors
+from dpjax.counts.protocol import (
+    CountMechanism,
+    Errors,
+    ExactSampler,
+    Law,
+    Options,
+    Parameter,
+    Planning,
+    Replaced,
+    Target,
+    Variant,
+    register,
+)
 from dpjax.simplex import _domain as domain
 from dpjax.simplex._domain import Shares, as_float, check_counts, is_traced
-from dpjax.simplex._rounding import (
-    SLACK,
-    Claim,
-    Number,
-    Numbers,
-    Real,
-    check_delta,
-    check_epsilon,
-    delta_up,
-    in_blocks,
-    largest,
-    plain,
-    smallest,
-    verified,
-)
+from dpjax.simplex._rounding import SLACK, Claim, Number, Numbers, Real, check_delta, check_epsilon, largest, plain, smallest
+from dpjax.simplex._rounding import verified as verified_mechanism
 from dpjax.simplex.dirichlet import dirichlet
-from dpjax.simplex.hockey_stick import log_corner_claim, log_corner_delta, log_gamma_claim, log_gamma_hockey_stick
 
-Adjacency = Literal["replace", "add-remove"]
-
-
-@jax.jit
-def log_pseudocount_delta(
-    epsilon: Float[Array, "*shape"], scale: Float[Array, "*shape"], pseudocount: Float[Array, "*shape"]
-) -> Float[Array, "*shape"]:
-    """log delta(epsilon) of Theorem 7 for replacement, pure and differentiable; for float64."""
-    return log_corner_delta(epsilon, scale, pseudocount, jnp.ones_like(scale))
-
-
-@jax.jit
-def log_add_remove_delta(
-    epsilon: Float[Array, "*shape"], scale: Float[Array, "*shape"], pseudocount: Float[Array, "*shape"]
-) -> Float[Array, "*shape"]:
-    """log delta(epsilon) for adding or removing one record, pure and differentiable; for float64."""
-    return log_gamma_hockey_stick(epsilon, scale * pseudocount, scale)
+EXACT = "exact: the hockey-stick divergence of the worst pair of databases, float64 rounded to the safe side (dpjax)"
+URN_CELLS = "a supported cell drawn x times of M has probability (x + 1/2)/(M + n/2), n the row's supported cells"
+_SMALLEST, _MOST = 1e-6, 1e9  # pseudo-count that a factor of the least may lead to
+HINDSIGHT = (1.05, 1.3, 1.7, 2.5)  # times the least pseudo-count
+_RATIOS = np.geomspace(1.02, 12.0, 16)  # of alpha to its floor
+_FEWER_RATIOS = _RATIOS[::2]  # where persons are protected, which costs more time
+_LARGEST = 1e9  # pseudo-count
+_TRIES, _LEAST_SCALE = 300, 1e-12
+_LOWER = 0.98  # the step by which a scale is lowered until all spreadings are within delta
 
 
-_LOG_DELTA = {
-    "replace": in_blocks(jax.jit(lambda epsilon, scale, alpha: log_corner_claim(epsilon, scale, alpha, jnp.ones_like(scale)))),
-    "add-remove": in_blocks(jax.jit(lambda epsilon, scale, alpha: log_gamma_claim(epsilon, scale * alpha, scale))),
-}
+class PseudocountOptions(Options):
+    """The pseudo-count, as a number or as a multiple of the least that reaches the target."""
 
-ADJACENCY_WORDS = 'it must be "replace" or "add-remove"'
+    pseudocount: float | None = pydantic.Field(
+        default=None, ge=1e-6, le=1e12, title="pseudo-count alpha", json_schema_extra={"units": "records"}
+    )
+    pseudocount_factor: float | None = pydantic.Field(
+        default=None, gt=1, allow_inf_nan=False, title="pseudo-count as a multiple of the least that reaches the target"
+    )
 
-
-def _delta(adjacency: Adjacency, epsilon: Numbers, scale: Numbers, pseudocount: Numbers) -> Numbers:
-    return delta_up(_LOG_DELTA[adjacency](*np.broadcast_arrays(epsilon, scale, pseudocount)))
+    @pydantic.model_validator(mode="after")
+    def _one_of_them(self) -> PseudocountOptions:
+        if (self.pseudocount is None) == (self.pseudocount_factor is None):
+            both = {"pseudocount": self.pseudocount, "pseudocount_factor": self.pseudocount_factor}
+            invalid("mechanism", both, "give pseudocount, or pseudocount_factor such as 1.5, and not both")
+        return self
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PseudocountMechanism:
+class PseudocountMechanism(CountMechanism):
     """counts -> Dirichlet(scale (counts + pseudocount)), row by row; scale > 0, pseudocount > 0 and the support are public.
 
-    adjacency: "replace" (any record by any other) or "add-remove" (one record more or fewer). Privacy figures are NumPy float64,
-    nats, rounded to the safe side. Theorem 7.
+    adjacency: "replace" (any record by any other) or "add-remove" (one record more or fewer), or a `Neighbours` that protects persons. Privacy
+    figures are NumPy float64, nats, rounded to the safe side; those of persons are upper bounds. Theorem 7.
 
     >>> p = PseudocountMechanism(scale=0.5, pseudocount=10.0)
     >>> round(float(p.exact_epsilon(1e-4)), 3)
@@ -98,7 +94,18 @@ class PseudocountMechanism:
 
     scale: Number
     pseudocount: Number
-    adjacency: Adjacency = "replace"
+    adjacency: Neighbours | str = "replace"
+
+    name: ClassVar[str] = "pseudocount"
+    title: ClassVar[str] = "Dirichlet, pseudo-count"
+    ours: ClassVar[bool] = True
+    OPTIONS: ClassVar[type[Options]] = PseudocountOptions
+    PARAMETERS: ClassVar[Mapping[str, Parameter]] = {
+        "dirichlet_scale": Parameter(
+            "scale s of the Dirichlet draw; inf where noise is added instead and nothing is redrawn", absent=float("inf")
+        ),
+        "pseudocount": Parameter("pseudo-count alpha; 0 where none is added", "records"),
+    }
 
     def __post_init__(self) -> None:
         domain.check_one(scale=self.scale, pseudocount=self.pseudocount)
@@ -106,19 +113,39 @@ class PseudocountMechanism:
             domain.check_positive(getattr(self, name), name)
         require(bool(1e-12 <= self.scale <= 1e20), "scale", self.scale, "", must="lie between 1e-12 and 1e20")
         require(bool(1e-6 <= self.pseudocount <= 1e12), "pseudocount", self.pseudocount, "", must="lie between 1e-6 and 1e12")
-        require_word(self.adjacency, "adjacency", _LOG_DELTA, ADJACENCY_WORDS)
+        object.__setattr__(self, "adjacency", given(self.adjacency))
 
     @classmethod
-    def calibrate(
-        cls, *, epsilon: Number, delta: Number, pseudocount: Number, adjacency: Adjacency = "replace"
+    def calibrate(  # type: ignore[override]
+        cls,
+        *,
+        epsilon: Number,
+        delta: Number,
+        pseudocount: Number | None = None,
+        pseudocount_factor: Number | None = None,
+        adjacency: Neighbours | str = "replace",
     ) -> PseudocountMechanism:
-        """The mechanism with the largest scale that is (epsilon, delta)-private; ValueError with the floor where none is."""
+        """The mechanism with the largest scale that is (epsilon, delta)-private; ValueError with the floor where none is.
+
+        pseudocount: alpha, or in its place pseudocount_factor, a multiple of the least alpha of a record.
+        """
+        neighbours = Neighbours.of(given(adjacency))
+        if pseudocount_factor is not None:
+            require(pseudocount is None, "pseudocount", pseudocount, "give it or pseudocount_factor, and not both")
+            least = least_pseudocount(epsilon=epsilon, delta=delta, adjacency=neighbours.relation)
+            require(least < _MOST, "(epsilon, delta)", (epsilon, delta), "no pseudo-count reaches it: choose another pair")
+            pseudocount = max(least, _SMALLEST) * float(pseudocount_factor)
+        if pseudocount is None:
+            invalid("pseudocount", None, "give it, or pseudocount_factor such as 1.5")
         domain.check_one(epsilon=epsilon, delta=delta, pseudocount=pseudocount)
-        require_word(adjacency, "adjacency", _LOG_DELTA, ADJACENCY_WORDS)
         e, d = check_epsilon(epsilon), check_delta(delta)
         alpha = domain.check_positive(pseudocount, "pseudocount")
+        if neighbours.persons is not None:
+            target = Target(float(e), float(d), neighbours)
+            held = _held(target, _largest_scale(target, float(alpha)), float(alpha))
+            return cls(scale=held, pseudocount=pseudocount, adjacency=adjacency)
         start = 1e-6 / (2 * alpha + 1)
-        if not _delta(adjacency, e, start, alpha) <= d * (1 - SLACK):
+        if not record_delta(neighbours.relation, e, start, alpha) <= d * (1 - SLACK):
             weakest = cls(scale=float(start), pseudocount=pseudocount, adjacency=adjacency)
             mend = (
                 f"with pseudocount = {pseudocount:g} no scale reaches it: delta stays above {weakest.exact_delta(epsilon):.4g} at"
@@ -126,22 +153,66 @@ class PseudocountMechanism:
                 " pseudocount is needed"
             )
             invalid("(epsilon, delta)", (float(epsilon), float(delta)), mend)
-        scale = float(largest(lambda s: _delta(adjacency, e, s, alpha) <= d * (1 - SLACK), start))
-        return verified(
+        scale = float(largest(lambda s: record_delta(neighbours.relation, e, s, alpha) <= d * (1 - SLACK), start))
+        return verified_mechanism(
             lambda c: cls(scale=c * scale, pseudocount=pseudocount, adjacency=adjacency),
             lambda m: bool(m.exact_delta(epsilon) <= delta),
             epsilon,
             delta,
         )
 
+    @classmethod
+    def planned(
+        cls, target: Target, planning: Planning, *, pseudocount: float | None = None, **options: Any
+    ) -> PseudocountMechanism:
+        """The mechanism for a release, its pseudo-count chosen for rows of the planning figures unless given; both parameters public."""
+        require(target.epsilon > 0, "epsilon", target.epsilon, "", must="be positive")
+        require(planning.cells >= 2, "cells", planning.cells, "a row needs two supported cells or more")
+        require(planning.row_records > 0, "row_records", planning.row_records, "", must="be positive")
+        if options.get("pseudocount_factor") is not None:
+            return cls.calibrate(epsilon=target.epsilon, delta=target.delta, adjacency=target.neighbours, **options)
+        if pseudocount is None:
+            found = _frontier(target)
+        else:
+            alpha = float(rounded_up(pseudocount))
+            found = ((alpha, _largest_scale(target, alpha)),)
+        alpha, scale = min(found, key=lambda pair: pseudocount_error(planning.row_records, planning.cells, pair[1], pair[0]))
+        return cls(scale=_held(target, scale, alpha), pseudocount=alpha, adjacency=target.neighbours)
+
+    def exact_sampler(self, *, epsilon: float, delta: float) -> ExactPseudocount:
+        """The sampler at the scale rounded down to 12 bits, or a few steps below it, where it is verified to spend at most delta."""
+        target, alpha = Target(epsilon, delta, self.neighbours), float(self.pseudocount)
+        scale = verified(float(self.scale), lambda s: _cost(target, s, alpha).delta <= delta, "scale")
+        return ExactPseudocount(epsilon=epsilon, delta=delta, scale=scale, pseudocount=Fraction(alpha), neighbours=self.neighbours)
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        """s and alpha."""
+        return {"dirichlet_scale": float(self.scale), "pseudocount": float(self.pseudocount)}
+
+    @property
+    def note(self) -> str:
+        """The parameters."""
+        return f"pseudo-count {float(self.pseudocount):.4g} (by hindsight), scale {float(self.scale):.4g}"
+
     def exact_delta(self, epsilon: Real) -> Claim:
         """delta at epsilon >= 0 (scalar or array), rounded up."""
-        return plain(_delta(self.adjacency, check_epsilon(epsilon), *self._public()))
+        return plain(self._delta(check_epsilon(epsilon)))
 
     def exact_epsilon(self, delta: Real) -> Claim:
         """The smallest epsilon whose delta is at most delta (scalar or array), rounded up."""
         target = check_delta(delta)
-        return plain(smallest(lambda e: _delta(self.adjacency, e, *self._public()) <= target, np.ones(target.shape)))
+        return plain(smallest(lambda e: self._delta(e) <= target, np.ones(target.shape)))
+
+    def _delta(self, epsilon: Numbers) -> Numbers:
+        neighbours = self.neighbours
+        if neighbours.persons is None:
+            return record_delta(neighbours.relation, epsilon, *self._public())
+        costs = [
+            person_cost(float(e), float(self.scale), float(self.pseudocount), neighbours.persons, neighbours.relation).delta
+            for e in np.ravel(epsilon)
+        ]
+        return np.asarray(costs).reshape(np.shape(epsilon))
 
     def privatize(self, key: Array, counts: Shares, support: Bool[Numbers, "*shape"] | None = None) -> Float[Array, "*batch n"]:
         """One private vector for each row of counts, (*batch, n); categories outside the public support stay exactly zero.
@@ -158,41 +229,210 @@ class PseudocountMechanism:
         concentration = jnp.where(jnp.broadcast_to(jnp.asarray(mask), values.shape), scale * (values + alpha), 0.0)
         return dirichlet(key, concentration, 1)[0]
 
+    def concentrations(self, counts: np.ndarray, support: np.ndarray) -> Float[np.ndarray, "rows n"]:
+        """The shapes of the Dirichlet rows of a table, 0 outside the support."""
+        return np.where(support, float(self.scale) * (counts + float(self.pseudocount)), 0.0)
+
+    def law(self, counts: np.ndarray, support: Bool[np.ndarray, "rows n"], dtype: np.dtype) -> Law:
+        """The shapes of the rows, and the draw of Dirichlet rows."""
+        return Law(self.concentrations(counts, support).astype(dtype), draw_dirichlet)
+
+    def expected_errors(self, counts: np.ndarray, support: np.ndarray) -> Errors:
+        """Those of Dirichlet rows, in closed form."""
+        return Errors(*dirichlet_errors(counts / counts.sum(axis=1, keepdims=True), self.concentrations(counts, support)))
+
+    @classmethod
+    def variants(cls) -> Sequence[Variant]:
+        """A few multiples of the least pseudo-count."""
+        return [Variant(cls.title, {"pseudocount_factor": factor}) for factor in HINDSIGHT]
+
     def _public(self) -> tuple[Numbers, Numbers]:
         return np.asarray(float(self.scale)), np.asarray(float(self.pseudocount))
 
 
-_ABOVE_ZERO, _NEAR = math.ulp(0.0), sys.float_info.min
-_RELATIVE = 4 * sys.float_info.epsilon
+register(PseudocountMechanism, "theorem7")
 
 
-def _log_replace_limit(epsilon: float, alpha: float) -> float:
-    return -alpha * epsilon - math.log1p(2 * alpha)
+def draw_dirichlet(key: Array, parameters: Any, counts: Any, support: Any, first: Any, n: int) -> Array:
+    """Private tables first, ..., first + n - 1 whose rows are Dirichlet of these shapes."""
+    return dirichlet(key, parameters, n, first)
 
 
-def _log_add_remove_limit(epsilon: float, alpha: float) -> float:
-    ratio = math.log1p(1 / alpha) if alpha > 1 else math.log1p(alpha) - math.log(alpha)
-    return -alpha * (epsilon + ratio) - math.log1p(alpha)
+class Urn(NamedTuple):
+    """Whole weights (cells,) and the unit: shapes weights/unit of the row's Dirichlet law. SECRET: they hold counts."""
+
+    weights: list[int]
+    unit: int
+
+    def draw(self, draws: int) -> list[int]:
+        """How often each cell comes up."""
+        return polya_urn(self.weights, self.unit, draws).tolist()
 
 
-_LOG_LIMIT = {"replace": _log_replace_limit, "add-remove": _log_add_remove_limit}
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExactPseudocount(ExactSampler):
+    """Row ~ Dirichlet(scale (counts + pseudocount)) on the row's supported cells; public, the same for all rows.
 
-
-def least_pseudocount(*, epsilon: Real, delta: Real, adjacency: Adjacency = "replace") -> float:
-    """The pseudo-count, in records, above which some scale is (epsilon, delta)-private and at which none is; to 1e-13 relative.
-
-    epsilon >= 0 (nats) and delta in (0, 1) are single numbers; it depends on nothing else. Not rounded to a safe side, and not clipped:
-    `PseudocountMechanism.calibrate` verifies what it returns, and takes pseudo-counts from 1e-6 to 1e12. Theorem 7, the limit s -> 0.
-
-    >>> round(least_pseudocount(epsilon=1.0, delta=1e-6), 3)
-    10.706
+    ValueError unless the exact delta at epsilon, at these very rationals, is at most delta.
     """
-    from scipy.optimize import brentq
 
-    domain.check_one(epsilon=epsilon, delta=delta)
-    e, d = float(check_epsilon(epsilon)), float(check_delta(delta))
-    require_word(adjacency, "adjacency", _LOG_LIMIT, ADJACENCY_WORDS)
-    log_limit, log_delta = _LOG_LIMIT[adjacency], math.log(d)
-    # twice what either factor of the limit asks for alone: the root lies below, also where rounding has the last word
-    most = min(1 / d, -2 * log_delta / e) if e > 0 else 1 / d
-    return float(brentq(lambda alpha: log_limit(e, alpha) - log_delta, _ABOVE_ZERO, most, xtol=_NEAR, rtol=_RELATIVE, maxiter=2000))
+    scale: Fraction
+    pseudocount: Fraction
+
+    name: ClassVar[str] = "theorem7"
+    zero_cells: ClassVar[str] = URN_CELLS
+
+    def __post_init__(self) -> None:
+        exact = all(Fraction(float(x)) == x for x in (self.scale, self.pseudocount))
+        require(exact, "scale, pseudocount", (self.scale, self.pseudocount), "give rationals that a float holds exactly")
+        spent = self.cost.delta
+        require(spent <= self.delta, "delta", self.delta, f"these parameters spend {spent:.6g} at this epsilon")
+
+    @functools.cached_property
+    def cost(self) -> Cost:
+        """delta at epsilon, exactly for a record and from above for a person, and by which argument."""
+        return _cost(Target(self.epsilon, self.delta, self.neighbours), float(self.scale), float(self.pseudocount))
+
+    def replaced(self) -> Replaced | None:
+        """Under "add-remove": the delta of a replacement at the same epsilon, by the accountant of the same parameters."""
+        if self.neighbours.relation == "replace":
+            return None
+        target = Target(self.epsilon, self.delta, Neighbours("replace", self.neighbours.persons))
+        cost = _cost(target, float(self.scale), float(self.pseudocount))
+        return Replaced(as_written(self.epsilon), cost.delta, cost.accountant)
+
+    @property
+    def accountant(self) -> str:
+        """Where delta comes from."""
+        return self.cost.accountant
+
+    @property
+    def mechanism(self) -> PseudocountMechanism:
+        """The mechanism with the same law; its draws are floats, for research."""
+        return PseudocountMechanism(scale=float(self.scale), pseudocount=float(self.pseudocount), adjacency=self.neighbours)
+
+    def draw_row(self, row: int, counts: Sequence[int], draws: int) -> list[int]:
+        """Draws from the row's urn."""
+        return self.urn(row, counts).draw(draws)
+
+    def urn(self, row: int, counts: Sequence[int]) -> Urn:
+        """s (c + alpha) with s = p/q and alpha = a/b is p (b c + a)/(q b); the same for every row."""
+        p, b, a = self.scale.numerator, self.pseudocount.denominator, self.pseudocount.numerator
+        return Urn([p * (b * c + a) for c in counts], self.scale.denominator * b)
+
+    def least_concentrations(self, cells: np.ndarray) -> np.ndarray:
+        """s n alpha, the concentration of an empty row."""
+        return float(self.scale * self.pseudocount) * cells
+
+    def planned_concentrations(self, n_rows: int, cells: int, row_records: float) -> np.ndarray:
+        """s (row_records + cells alpha), the same for every row."""
+        return np.full(n_rows, float(self.scale) * (row_records + cells * float(self.pseudocount)))
+
+    def expected_error(self, records: float, cells: int) -> float:
+        """Expected total variation on the public reference row."""
+        return pseudocount_error(records, cells, float(self.scale), float(self.pseudocount))
+
+    def coarser(self, cells: int, row_records: float) -> ExactPseudocount:
+        """Calibrated again for these planning figures."""
+        target = Target(self.epsilon, self.delta, self.neighbours)
+        planned = PseudocountMechanism.planned(target, Planning(cells, row_records))
+        return planned.exact_sampler(epsilon=self.epsilon, delta=self.delta)
+
+    def price_head(self, cells: int) -> str:
+        """Pseudo-records a row."""
+        alpha, scale = float(self.pseudocount), float(self.scale)
+        return f"Every row gets {cells * alpha:,.0f} pseudo-records ({cells} cells with alpha = {alpha:.4g} each); scale s = {scale:.4g}."
+
+    def facts(self) -> dict[str, Any]:
+        """s and alpha, exactly and as decimals."""
+        return {
+            "mechanism": "Dirichlet with public scale and pseudo-count (Theorem 7), released as draws from a Polya urn",
+            "scale": float(self.scale),
+            "scale_exactly": str(self.scale),
+            "pseudocount": float(self.pseudocount),
+            "pseudocount_exactly": str(self.pseudocount),
+            "delta_spent_at_epsilon": self.cost.delta,
+        }
+
+
+def _cost(target: Target, scale: float, alpha: float, *, quick: bool = False) -> Cost:
+    """What these parameters spend at the target's epsilon; quick: a lower bound of it for persons, to search by."""
+    if target.neighbours.persons is None:
+        mechanism = PseudocountMechanism(scale=scale, pseudocount=alpha, adjacency=target.neighbours)
+        return Cost(float(mechanism.exact_delta(target.epsilon)), EXACT)
+    return person_cost(target.epsilon, scale, alpha, target.neighbours.persons, target.neighbours.relation, quick=quick)
+
+
+def _reachable(target: Target, alpha: float) -> bool:
+    """Whether any scale might meet it at this pseudo-count: the least that a mechanism takes, where that is not small already."""
+    return _cost(target, max(1e-12, 1e-6 / (2 * alpha + 1)), alpha, quick=True).delta <= target.delta
+
+
+def _held(target: Target, scale: float, alpha: float) -> float:
+    """The scale, lowered until every spreading of a person's records is within delta."""
+    for _ in range(_TRIES if target.neighbours.persons is not None else 0):
+        if _cost(target, scale, alpha).delta <= target.delta:
+            break
+        scale *= _LOWER
+    return scale
+
+
+@functools.lru_cache(maxsize=8)
+def _frontier(target: Target) -> tuple[tuple[float, float], ...]:
+    """Pseudo-counts above the floor under which no scale meets the target, each with the largest scale that does."""
+    low, high = 1e-6, 2.0
+    # ends: high doubles, up to the limit below
+    while not _reachable(target, high):
+        low, high = high, 2 * high
+        require(
+            high < _LARGEST,
+            "(epsilon, delta)",
+            (target.epsilon, target.delta),
+            "no pseudo-count reaches it: choose another pair, or fewer records a person",
+        )
+    for _ in range(20):
+        middle = (low * high) ** 0.5
+        low, high = (low, middle) if _reachable(target, middle) else (middle, high)
+    ratios = _RATIOS if target.neighbours.persons is None else _FEWER_RATIOS
+    alphas = [float(rounded_up(high * ratio)) for ratio in ratios]
+    return tuple((alpha, _largest_scale(target, alpha)) for alpha in alphas)
+
+
+def _largest_scale(target: Target, alpha: float) -> float:
+    """For a record; for a person the largest by the two extreme spreadings, below that of a record."""
+    pair, persons = (target.epsilon, target.delta), target.neighbours.persons
+    try:
+        most = PseudocountMechanism.calibrate(
+            epsilon=target.epsilon, delta=target.delta, pseudocount=alpha, adjacency=target.neighbours.relation
+        ).scale
+    except ValueError:
+        if persons is None and not _reachable(target, alpha):
+            raise
+        invalid("(epsilon, delta)", pair, "the accountant finds no scale for it: choose another pair")
+    return float(most) if persons is None else _lowered(target, float(most), alpha)
+
+
+def _lowered(target: Target, high: float, alpha: float) -> float:
+    """The largest scale up to `high` by the extreme spreadings, to three parts in a thousand."""
+    require(
+        _reachable(target, alpha),
+        "pseudocount",
+        alpha,
+        "no scale reaches (epsilon, delta) for a person with so many records: raise the pseudo-count",
+    )
+
+    def holds(scale: float) -> bool:
+        return _cost(target, scale, alpha, quick=True).delta <= target.delta
+
+    low = high
+    for _ in range(_TRIES):
+        if low < _LEAST_SCALE or holds(low):
+            break
+        low, high = low / 2, low
+    pair = (target.epsilon, target.delta)
+    require(low >= _LEAST_SCALE, "(epsilon, delta)", pair, "the accountant finds no scale for it: choose another pair")
+    # ends: each turn halves the ratio in the logarithm
+    while high / low > 1.003:
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low

@@ -128,7 +128,7 @@ class EpsilonSchedule:
 
     def exact_epsilon(self) -> float:
         """The sum of the b largest exact single-substitution epsilons: at most `certify()`, a tighter bound on the joint epsilon."""
-        exact = {m.epsilon: substitution_epsilon_above(m) for m in self.mechanisms}
+        exact = {m.epsilon: m.substitution_loss() for m in self.mechanisms}
         return largest_sum([exact[m.epsilon] for m in self.mechanisms], self.changed_states) * (1 + _ROUNDING)
 
     @functools.cached_property

@@ -165,6 +165,7 @@ def stationary_elasticity(
 
     Logarithms of the draws and their derivatives are float32 (right to 1e-4, far below the Monte Carlo error given), all after them float64.
     P: irreducible; k: positive, one a row; a row with one category stays as it is. A function of the sensitive P: not for release.
+    NaN for a state whose error is 0 in float64 in every draw, as where its share is 1 but for less than 1e-16.
     ValueError where a draw falls apart into several closed classes: k is then so small that entries of draws are below 1e-308.
     """
     matrix, concentration = np.asarray(P, np.float64), np.asarray(k, np.float64)
@@ -177,13 +178,15 @@ def stationary_elasticity(
     if not all(np.isfinite(x).all() for x in sums):
         invalid("k", k, "some draws have no unique stationary law, as their entries are below the range of float64; give larger k")
     (d, dd, s, ss, ds), m = (x / n_draws for x in sums), n_draws
-    ratio = s / d[:, None]
-    spread = ss - 2 * ratio * ds + ratio**2 * dd[:, None]  # of s - ratio d, whose mean is 0
+    with np.errstate(divide="ignore", invalid="ignore"):  # no error, no elasticity
+        ratio = s / d[:, None]
+        spread = ss - 2 * ratio * ds + ratio**2 * dd[:, None]  # of s - ratio d, whose mean is 0
+        elasticity_sem = np.sqrt(np.maximum(spread, 0) / m) / d[:, None]
     return StationaryElasticity(
         error=d,
         error_sem=np.sqrt(np.maximum(dd - d**2, 0) / m),
         elasticity=ratio,
-        elasticity_sem=np.sqrt(np.maximum(spread, 0) / m) / d[:, None],
+        elasticity_sem=elasticity_sem,
         n_draws=m,
     )
 

@@ -1,6 +1,11 @@
-"""Shortest paths of a Markov chain under the edge lengths -log P: distances in nats, and the most likely paths they measure."""
+"""paths: shortest paths of a Markov chain under the edge lengths -log P, in nats, and the most likely paths that they measure.
 
-from dpjax.paths.closure import min_plus_closure, sharded_closure
+distances   edge lengths, distances by the method that suits the chain, most likely paths
+closure     all pairs of a dense graph, and the derivative of distances in the lengths
+relaxation  distances to many targets of a sparse graph
+"""
+
+from dpjax.paths.closure import min_plus_closure
 from dpjax.paths.distances import (
     choose_method,
     distances_to,
@@ -11,19 +16,16 @@ from dpjax.paths.distances import (
     unreachable_pair,
 )
 from dpjax.paths.relaxation import PaddedRows, distances_by_relaxation, pad_rows
-from dpjax.paths.repeated_squaring import closure_by_squaring
 
 __all__ = [
     "PaddedRows",
     "choose_method",
-    "closure_by_squaring",
     "distances_by_relaxation",
     "distances_to",
     "edge_lengths",
     "min_plus_closure",
     "most_likely_path",
     "pad_rows",
-    "sharded_closure",
     "shortest_paths",
     "traced_lengths",
     "unreachable_pair",

@@ -1,13 +1,12 @@
-"""Edge lengths of a Markov chain: W(i, j) = -log P(i, j), in nats.
+"""Edge lengths, shortest-path lengths and most likely paths of a Markov chain, in nats.
 
-A transition of probability 0 is no edge: its length is +inf. A transition of probability 1 has length 0 and is an edge. In a
-SciPy sparse array an edge is a stored entry, zero or not; SciPy's sparse graph routines keep stored zeros as edges of length 0,
-while its dense ones take every 0 for a missing edge, so that only stored entries are handed to SciPy here. Self loops keep their
-length W(i, i): a distance of 0 from a state to itself is put in by the closure, not here.
+*Edge lengths*: W(i, j) = -log P(i, j). A transition of probability 0 is no edge: its length is +inf. A transition of probability 1 has
+length 0 and is an edge. In a SciPy sparse array an edge is a stored entry, zero or not; SciPy's sparse graph routines keep stored zeros
+as edges of length 0, while its dense ones take every 0 for a missing edge, so that only stored entries are handed to SciPy here. Self
+loops keep their length W(i, i): a distance of 0 from a state to itself is put in by the closure, not here.
 
-Shortest-path lengths of a Markov chain: G(i, j) = the smallest -log of the probability of a path from i to j.
-
-The distances of the trajectory paper: exp(-G(i, j)) is the probability of a most likely path from i to j (Proposition 1).
+*Shortest-path lengths*: G(i, j) = the smallest -log of the probability of a path from i to j, the distances of the trajectory paper:
+exp(-G(i, j)) is the probability of a most likely path from i to j (Proposition 1).
 
 *The diagonal.* "zero" (the default): G(i, i) = 0; a state costs nothing to be matched by itself. "cycle": G(i, i) = the shortest
 closed walk of one edge or more; the triangle inequality still holds for all triples, and so does the privacy proof, but an exact
@@ -25,11 +24,9 @@ j) + G(j, i) fails, and the privacy proof with it; where P(i, i) = 0 it gives an
 
 `auto` compares rough times measured on two CPU cores, the compilation of about 2 s included; see `choose_method`.
 
-A most likely path between two states: the path of largest probability, which is a shortest path under -log P (Proposition 1).
-
-The probability of a path is the product of its transitions' probabilities, so its -log is the sum of the edge lengths, and the
-largest product has the smallest sum. Among paths of equal length the one in Dijkstra's tree is given, always the same for the
-same chain.
+*A most likely path* between two states is one of largest probability. The probability of a path is the product of its transitions'
+probabilities, so its -log is the sum of the edge lengths, and the largest product has the smallest sum. Among paths of equal length the
+one in Dijkstra's tree is given, always the same one for the same chain.
 """
 
 from __future__ import annotations

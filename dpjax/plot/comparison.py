@@ -3,7 +3,7 @@
 Stored results only: `error`, `entropy`, `typical` (comparison, epsilon, mechanism, trajectory) and `exceedance` (..., level). Lines are
 means over the sensitive trajectories, bars two standard errors of that mean.
 
-Error against epsilon, a line a mechanism: drawn from the results of `dpjax.baselines`, whatever their error fields are.
+Error against epsilon, a line a mechanism: drawn from the results of a comparison, whatever their error fields are.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ draws fell. Entropy: the mean empirical entropy against the length, with two sta
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 from collections.abc import Callable, Iterable
@@ -23,25 +24,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dpjax.plot import style
+from dpjax.trajectory import protocol
+from dpjax.trajectory.protocol import Kind
 
-NAMES = {
-    "mechanism1": "Mechanism 1",
-    "chen": "Chen et al.",
-    "hamming": "Appendix C",
-    "exponential": "exponential",
-    "prior": "with prior",
-    "offline": "offline",
-}
-ORDER = tuple(NAMES)
-_DEFAULTS = {
-    "kind": "mechanism1",
-    "matched": False,
-    "start": "sensitive",
-    "rho": 1.0,
-    "b": 1,
-    "prior_weight": 1.0,
-    "base_weight": 0.0,
-}
+_DEFAULTS = {"kind": "mechanism1", "matched": False, "start": "sensitive"}
 _STARTS = {
     "sensitive": "s'_0 = s_0, which is public",
     "uniform": "s'_0 uniform over the states",
@@ -61,13 +47,23 @@ def setting(cell: xr.Dataset, key: str) -> Any:
     """The value of a key of [mechanism] in a cell."""
     if key in cell.coords:
         return cell[key].values.item()
-    return json.loads(cell.attrs["law"])["mechanism"].get(key, _DEFAULTS.get(key))
+    defaults = {**{option.name: option.default for option in protocol.options().values()}, **_DEFAULTS}
+    return json.loads(cell.attrs["law"])["mechanism"].get(key, defaults.get(key))
+
+
+def kind_of(cell: xr.Dataset) -> Kind:
+    """The registered mechanism of a cell; one that is not registered here is shown by its word."""
+    word = str(setting(cell, "kind")).rpartition(":")[2]
+    known = protocol.kinds()
+    if word in known:
+        return known[word]
+    return dataclasses.replace(known["mechanism1"], kind=word, long_name=word, label=word, style=len(known))
 
 
 def at(results: xr.Dataset, **wanted: Any) -> list[xr.Dataset]:
-    """The cells whose settings are `wanted`, in the order of NAMES."""
+    """The cells whose settings are `wanted`, in the order of their line styles."""
     found = [cell for cell in cells(results) if all(setting(cell, key) == value for key, value in wanted.items())]
-    return sorted(found, key=lambda cell: ORDER.index(setting(cell, "kind")))
+    return sorted(found, key=lambda cell: kind_of(cell).style)
 
 
 def values(results: xr.Dataset, key: str) -> list[Any]:
@@ -93,17 +89,17 @@ def guarantee(cell: xr.Dataset) -> str:
 
 def label(cell: xr.Dataset) -> str:
     """Mechanism and both guarantees."""
-    return f"{NAMES[setting(cell, 'kind')]}: {guarantee(cell)}"
+    return f"{kind_of(cell).label}: {guarantee(cell)}"
 
 
 def line(cell: xr.Dataset) -> dict[str, Any]:
     """Colour and dash of a mechanism, the same in every figure."""
-    return style.line(ORDER.index(setting(cell, "kind")))
+    return style.line(kind_of(cell).style)
 
 
 def marker(cell: xr.Dataset) -> str:
     """Its marker."""
-    return style.MARKERS[ORDER.index(setting(cell, "kind"))]
+    return style.MARKERS[kind_of(cell).style % len(style.MARKERS)]
 
 
 def title(matched: bool, epsilon: float) -> str:

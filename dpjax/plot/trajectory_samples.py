@@ -37,7 +37,7 @@ def _rows(results: xr.Dataset) -> list[list[xr.Dataset]]:
 
 def _name(cell: xr.Dataset) -> str:
     matched = ", matched" if curves.setting(cell, "matched") else ""
-    return f"{curves.NAMES[curves.setting(cell, 'kind')]}{matched}, $\\epsilon$ = {curves.setting(cell, 'epsilon'):g}"
+    return f"{curves.kind_of(cell).label}{matched}, $\\epsilon$ = {curves.setting(cell, 'epsilon'):g}"
 
 
 def _paths(cell: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:

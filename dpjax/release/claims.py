@@ -30,10 +30,9 @@ from fractions import Fraction
 from typing import Any, Protocol, runtime_checkable
 
 from dpjax._decimals import decimal_up, shown
-from dpjax.counts.pseudocount import Adjacency
-from dpjax.release.forms import Form, Replaced
-from dpjax.release.rationals import as_written
-from dpjax.release.unit import PersonBound
+from dpjax._rationals import as_written
+from dpjax.counts import ExactSampler, Neighbours
+from dpjax.counts.protocol import Replaced
 
 _CHANGES = {
     ("replace", "record"): "Replacing one record by any other",
@@ -42,21 +41,11 @@ _CHANGES = {
     ("add-remove", "person"): "Adding or removing one person with all their records",
     ("replace-within-row", "record"): "Moving one record to another possible cell of its row",
 }
-_PROTECTED = {
-    ("replace", "record"): "replacing any one record (one transition counted once) by any other, in the same row or in another",
-    ("replace", "person"): "replacing all records of any one person, however many, by any others",
-    ("add-remove", "record"): "adding or removing any one record (one transition counted once)",
-    ("add-remove", "person"): "adding or removing any one person with all their records, however many",
-}
 _SEVERAL = {
     "replace": "m records replaced by any others",
     "add-remove": "m records added or removed",
     "replace-within-row": "m records moved within their rows",
 }
-EVERY_DATABASE = (
-    "The claims below hold for every database: row totals, empty rows and empty cells are not taken as public, and a change that alters"
-    " them is covered by the same numbers."
-)
 GROUP = {"epsilon": "m * epsilon", "delta": "m * exp((m - 1) * epsilon) * delta"}
 SUM = "the sum of what the support and the model cost"
 _TWO_STEPS = "by group privacy in two steps, removal and addition"
@@ -109,13 +98,13 @@ class Selection(Protocol):
         ...
 
 
-def claims(form: Form, selection: Selection | None, *, epsilon: float, delta: float) -> list[Claim]:
+def claims(form: ExactSampler, selection: Selection | None, *, epsilon: float, delta: float) -> list[Claim]:
     """What is claimed of the whole release: its own relation first; under "add-remove" then a replacement, where its delta is below 1."""
-    relation, unit = relation_and_unit(form.neighbours)
+    relation, unit = form.neighbours.relation, form.neighbours.unit
     found = [Claim(relation=relation, unit=unit, epsilon=epsilon, delta=delta, basis=form.accountant if selection is None else SUM)]
-    replaced = form.replaced()
-    if replaced is not None:
-        cost = _whole(replaced, selection)
+    if relation == "add-remove":
+        replaced = form.replaced()
+        cost = None if replaced is None else _whole(replaced, selection)
         if cost is None:
             cost = _steps(epsilon, delta)
         if cost is not None:
@@ -123,27 +112,11 @@ def claims(form: Form, selection: Selection | None, *, epsilon: float, delta: fl
     return found
 
 
-def relation_and_unit(neighbours: str) -> tuple[str, str]:
-    """The two halves of a ledger's word: "add-remove-person" is ("add-remove", "person")."""
-    relation = neighbours.removesuffix("-person")
-    return relation, "record" if relation == neighbours else "person"
-
-
-def neighbours(adjacency: Adjacency, persons: PersonBound | None) -> str:
-    """One word for machines, under which a ledger adds."""
-    return adjacency if persons is None else f"{adjacency}-person"
-
-
-def protected(adjacency: Adjacency, persons: PersonBound | None) -> str:
-    """What is protected, in a sentence."""
-    return f"Protected: {_PROTECTED[adjacency, 'record' if persons is None else 'person']}."
-
-
-def who(form: Form) -> str:
+def who(neighbours: Neighbours) -> str:
     """Whether persons are protected, and what several records cost."""
-    persons = form.persons
+    persons = neighbours.persons
     if persons is None:
-        several = _SEVERAL[relation_and_unit(form.neighbours)[0]]
+        several = _SEVERAL[neighbours.relation]
         return (
             f"A record is one transition from a state to a state, counted once. Records are protected, persons are not: {several} cost at"
             " most (m epsilon, m e^((m-1) epsilon) delta), by group privacy; nothing better is claimed."

@@ -1,6 +1,6 @@
 """Counts with exact discrete noise, to publish: rational scales, whole-number arithmetic, the operating system's entropy.
 
-The noise is that of `dpjax.baselines` (same scales, same guarantee, proved there), drawn by `exact_coins`. The noisy counts are whole
+The noise is that of `dpjax.counts` (same scales, same guarantee, proved there), drawn by whole-number coins. The noisy counts are whole
 numbers, possibly negative; whatever is made of them afterwards (floor and renormalise, project, round) is post-processing. Noise goes to
 every cell of the array given: its shape is public, and cells outside a public support are to be left out before, not after looking.
 """
@@ -14,10 +14,10 @@ import numpy as np
 from jaxtyping import Int
 
 from dpjax._errors import InputError, require
+from dpjax._exact import SYSTEM, Below, discrete_gaussian, discrete_laplace
+from dpjax._rationals import exact_positive, float_down
+from dpjax.counts import Neighbours
 from dpjax.counts.discrete_gaussian import calibrated_variance
-from dpjax.counts.discrete_laplace import SENSITIVITY
-from dpjax.release.exact import SYSTEM, Below, discrete_gaussian, discrete_laplace
-from dpjax.release.rationals import exact_positive, float_down
 
 _LARGEST = 2**62  # a count; noise of the scales allowed cannot carry it past int64
 
@@ -39,7 +39,7 @@ def release_counts_laplace(counts: Any, epsilon: Any, adjacency: str = "replace"
     For one record replaced by any other or, "add-remove", one more or fewer; then replacing one costs 2 epsilon.
     """
     exact, values = exact_positive("epsilon", epsilon), _whole(counts)
-    scale = SENSITIVITY[_adjacency(adjacency)] / exact
+    scale = Neighbours(_adjacency(adjacency)).l1 / exact
     noisy = [count + discrete_laplace(scale, below) for count in values.ravel().tolist()]
     return NoisyCounts(np.array(noisy, np.int64).reshape(values.shape), "discrete Laplace", exact, 0.0, adjacency, scale)
 
@@ -69,5 +69,5 @@ def _whole(counts: Any) -> Int[np.ndarray, "*shape"]:
 
 
 def _adjacency(adjacency: str) -> str:
-    require(adjacency in SENSITIVITY, "adjacency", adjacency, "", must='be "replace" or "add-remove"')
+    require(adjacency in ("replace", "add-remove"), "adjacency", adjacency, "", must='be "replace" or "add-remove"')
     return adjacency

@@ -32,16 +32,14 @@ n alpha) is then known, and c/N = m (1 + n alpha/N) - alpha/N.
 from __future__ import annotations
 
 import json
-import math
 import pathlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import fft
 
-from dpjax._errors import require
-from dpjax.counts.discrete_gaussian import DiscreteGaussianMechanism
-from dpjax.counts.discrete_laplace import DiscreteLaplaceMechanism
+from dpjax._errors import invalid, require
+from dpjax.counts import NoiseMechanism, mechanism
 from dpjax.counts.postprocess import Pmf
 
 _ROUND_OFF = 1e-12
@@ -84,11 +82,13 @@ def quantile(pmf: Pmf, cells: int, tail: float) -> int:
 
 
 def _noise(attributes: Any) -> tuple[Pmf, float]:
-    if "noise_scale" in attributes:
-        b = float(attributes["noise_scale"])
-        return DiscreteLaplaceMechanism(epsilon=1 / b, adjacency="add-remove").pmf, 0.5 / math.sinh(0.5 / b) ** 2
-    v = float(attributes["noise_variance"])
-    return DiscreteGaussianMechanism(variance=v).pmf, v
+    """The law of the noise that a release states, and its variance."""
+    facts = {**json.loads(attributes["privacy_statement"]), **attributes}
+    kind = mechanism(facts["form"])
+    if not issubclass(kind, NoiseMechanism):
+        invalid("form", kind.name, "its noise is not known: a mechanism of noisy counts is a NoiseMechanism")
+    noise = kind.released(facts)
+    return noise.pmf, noise.noise_variance
 
 
 def _ratio(part: np.ndarray, rest: np.ndarray, otherwise: float) -> np.ndarray:

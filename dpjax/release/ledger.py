@@ -37,8 +37,8 @@ from typing import Any, NamedTuple
 
 from dpjax._decimals import decimal_down, decimal_up, shown
 from dpjax._errors import invalid, require, require_number
+from dpjax._rationals import exact_positive
 from dpjax.release.claims import group_delta
-from dpjax.release.rationals import exact_positive
 from dpjax.release.trajectory import TrajectoryRelease
 
 Amounts = tuple[float, float]

@@ -28,7 +28,7 @@ import numpy as np
 
 from dpjax._errors import require
 from dpjax.counts.postprocess import FLOOR
-from dpjax.release.forms import Form
+from dpjax.counts.protocol import ExactSampler, exactly
 from dpjax.release.secret import Records
 from dpjax.release.selection import Pairs
 
@@ -79,11 +79,14 @@ def resolution(concentrations: np.ndarray) -> np.ndarray:
     return np.maximum(wanted, LEAST_ROW).astype(np.int64)
 
 
-def draw_model(pairs: Pairs, labels: tuple[str, ...], *, form: Form, support: np.ndarray, draws: np.ndarray) -> PrivateModel:
+def draw_model(
+    pairs: Pairs, labels: tuple[str, ...], *, form: ExactSampler, support: np.ndarray, draws: np.ndarray
+) -> PrivateModel:
     """One release of the counts; records outside the support are left out, which the guarantee covers.
 
     support: (n, n) booleans, public or privately selected. draws: (n,), public.
     """
+    exactly(form)
     n = len(labels)
     require(
         support.shape == (n, n) and draws.shape == (n,), "support, draws", (support.shape, draws.shape), f"they go with {n} labels"

@@ -5,32 +5,34 @@ functions of the plan alone. `Plan.draw` takes the records and returns the priva
 
 With a private support the budget is cut: `share` of epsilon and of delta goes to the selection and the rest to the model, in
 rationals, so that the two never add up to more than the whole.
+
+The price, for rows of several sizes: the expected error (total variation) of the mechanism chosen, of discrete Laplace counts at the same
+epsilon, and of the uniform row, which costs nothing, on the reference row of `dpjax.counts.planning`. Then what coarser states would do: merging
+states by twos halves the cells of a row, and its pseudo-records, and doubles its records.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
+from dpjax import counts
 from dpjax._decimals import decimal_up, shown
 from dpjax._errors import require
-from dpjax.counts.pseudocount import Adjacency
+from dpjax._rationals import float_down
+from dpjax.counts import ExactSampler, Neighbours, PersonBound, Planning, Target
+from dpjax.counts.planning import laplace_error, uniform_error
+from dpjax.counts.protocol import exactly
 from dpjax.release.claims import Claim, claims
-from dpjax.release.forms import Form, price
 from dpjax.release.model import PrivateModel, draw_model, resolution, supported_totals
-from dpjax.release.noise_form import NoiseForm
-from dpjax.release.paper_form import PaperForm
-from dpjax.release.rationals import float_down
 from dpjax.release.secret import RecordError, Records, checked_pairs, sealed
 from dpjax.release.selection import ThresholdedSelection
 from dpjax.release.statement import build
-from dpjax.release.theorem7 import Theorem7Form
-from dpjax.release.unit import PersonBound
 
-FormName = Literal["theorem7", "paper", "discrete-laplace", "discrete-gaussian"]
 _SUPPORTS = {
     "all": "all pairs of the public labels",
     "public": "a public list of allowed pairs; records outside it were left out, which the guarantee covers",
@@ -45,20 +47,24 @@ _BY_ROW = "20 for each unit of the row's concentration, at least 100"
 class Plan:
     """Everything that is public about a release, fixed before the records are read. Make it with `Plan.make`.
 
-    support: (n, n) booleans, or None where `selection` chooses it. draws: M for every row, or None where the form decides row by
-    row. row_records, row_cells: planning figures, public guesses that set alpha and M and never limit the data.
+    form: what the release draws with, an `ExactSampler`; nothing that draws floats is taken. support: (n, n) booleans, or None where
+    `selection` chooses it. draws: M for every row, or None where the sampler decides row by row. row_records, row_cells: planning figures,
+    public guesses that set alpha and M and never limit the data.
     """
 
     labels: tuple[str, ...]
     epsilon: float
     delta: float
-    form: Form
+    form: ExactSampler
     support: np.ndarray | None
     support_policy: str
     selection: ThresholdedSelection | None
     row_records: float
     row_cells: int
     draws: int | None
+
+    def __post_init__(self) -> None:
+        exactly(self.form)
 
     @classmethod
     def make(
@@ -67,10 +73,10 @@ class Plan:
         *,
         epsilon: float,
         delta: float,
-        adjacency: Adjacency = "replace",
+        adjacency: str = "replace",
         support: np.ndarray | str = "all",
         share: float = 0.3,
-        form: FormName = "theorem7",
+        form: str = "pseudocount",
         eta: float | None = None,
         pseudocount: float | None = None,
         row_records: float = 1000.0,
@@ -78,64 +84,70 @@ class Plan:
         draws: int | None = None,
         records_per_person: int | None = None,
         per_row: int | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> Plan:
         """The plan for these public inputs; ValueError for what no plan can be made of.
 
-        support: a public (n, n) mask, "all" pairs, or "private". share: of the budget for a private support. form: "theorem7",
-        "paper" with its floor eta, or noisy counts, "discrete-laplace" (which spends no delta) or "discrete-gaussian". pseudocount,
-        draws: None (chosen from the planning figures) or your own. records_per_person: persons are protected, of each of whom so
-        many records are kept at most, and per_row of them in a row; `draw` then takes records that were bounded so.
+        support: a public (n, n) mask, "all" pairs, or "private". share: of the budget for a private support. form: a mechanism of
+        `dpjax.counts` that has an exact sampler: "pseudocount" ("theorem7"), "dirichlet" ("paper") with its floor eta, or noisy counts,
+        "discrete-laplace" (which spends no delta) or "discrete-gaussian". pseudocount, draws: None (chosen from the planning figures) or your
+        own. options: further options of the mechanism by name. records_per_person: persons are protected, of each of whom so many records
+        are kept at most, and per_row of them in a row; `draw` then takes records that were bounded so.
         """
         n = len(labels)
         require(n >= 2 and len(set(labels)) == n, "labels", n, "give two or more, each once")
         require(1e-9 <= epsilon <= 1e9, "epsilon", epsilon, "give a number from 1e-9 to 1e9 (nats)", must="be positive and finite")
-        pure = form == "discrete-laplace" and delta == 0
+        kind = counts.mechanism(form)
+        pure = not kind.spends_delta
         between = "it must lie strictly between 0 and 1: give one from 1e-300 (or 0 for discrete Laplace noise)"
-        require(pure or 1e-300 <= delta < 1, "delta", delta, between)
+        require((pure and delta == 0) or 1e-300 <= delta < 1, "delta", delta, between)
         require(records_per_person is not None or per_row is None, "per_row", per_row, "give the records per person too")
-        persons = None if records_per_person is None else PersonBound(records_per_person, per_row)
+        bound = None if records_per_person is None else PersonBound(records_per_person, per_row)
+        neighbours = Neighbours(adjacency, bound)
         require(1e-3 <= row_records <= 1e12, "row_records", row_records, "give a number from 0.001 to 1e12")
         fits = pseudocount is None or 1e-3 <= pseudocount <= 1e9
         require(fits, "pseudocount", pseudocount, "give a number from 0.001 to 1e9, or leave it out for the best")
         mask, policy = _mask(support, n)
         selection, rest = None, (epsilon, delta)
         if mask is None:
-            require(form != "paper", "support", "private", "the paper's form needs a public support")
+            require(kind.whole_domain, "support", "private", "the paper's form needs a public support")
             require(delta > 0, "delta", delta, "a private support needs a delta")
             require(1e-6 <= share <= 1 - 1e-6, "share", share, "give a share of the budget from 1e-6 to 1 - 1e-6, such as 0.3")
             (spent, rest) = _cut(epsilon, delta, share)
-            if form == "discrete-laplace":
+            if pure:
                 spent, rest = (spent[0], delta), (rest[0], 0.0)
-            selection = ThresholdedSelection.calibrate(epsilon=spent[0], delta=spent[1], adjacency=adjacency, persons=persons)
+            selection = ThresholdedSelection.calibrate(epsilon=spent[0], delta=spent[1], adjacency=neighbours)
         widest = n if mask is None else int(mask.sum(axis=1).max())
         require(row_cells is None or 2 <= row_cells <= n, "row_cells", row_cells, f"give a whole number from 2 to {n}, the states")
         cells = max(2, widest) if row_cells is None else row_cells
         require(draws is None or 1 <= draws <= 2**31, "draws", draws, "give a number of draws from 1 to 2^31")
-        chosen = _form(form, rest, adjacency, eta, pseudocount, cells, row_records, persons)
+        given = {name: value for name, value in (("eta", eta), ("pseudocount", pseudocount)) if value is not None}
+        target = Target(*rest, neighbours)
+        chosen = counts.exact_sampler(form, target, Planning(cells, row_records), **given, **(options or {}))
         require(draws is None or not chosen.noisy, "draws", draws, "noisy counts are not drawn from a row: leave it out")
         return cls(
             labels=labels,
             epsilon=epsilon,
-            delta=delta if selection is not None or form != "discrete-laplace" else 0.0,
+            delta=delta if selection is not None or not pure else 0.0,
             form=chosen,
             support=mask,
             support_policy=policy,
             selection=selection,
             row_records=row_records,
             row_cells=cells,
-            draws=draws if draws is not None or form != "theorem7" else _draws(chosen, n, cells, row_records),
+            draws=draws if draws is not None or chosen.noisy or chosen.by_row else _draws(chosen, n, cells, row_records),
         )
 
     def price(self) -> list[str]:
         """What the release will cost, in lines to print; no data are needed."""
-        total = f"epsilon = {shown(self.epsilon)}, delta = {shown(self.delta)}, adjacency: {self.form.neighbours}"
+        total = f"epsilon = {shown(self.epsilon)}, delta = {shown(self.delta)}, adjacency: {self.form.neighbours.word}"
         if self.selection is not None:
             spent = shown(decimal_up(self.selection.epsilon, digits=4))
             total += f"; {spent} of epsilon chooses the support (threshold {self.selection.threshold} records)"
         lines = [
             total,
             *(claim.in_words for claim in self.claims()),
-            *price(self.form, cells=self.row_cells, row_records=self.row_records),
+            *_price(self.form, cells=self.row_cells, row_records=self.row_records),
         ]
         if self.draws is not None:
             planned = self.form.planned_concentrations(1, self.row_cells, self.row_records)[0]
@@ -168,7 +180,7 @@ class Plan:
 
     def _draw(self, records: Records) -> PrivateModel:
         n = len(self.labels)
-        if records.bound != self.form.persons:
+        if records.bound != self.form.neighbours.persons:
             raise RecordError("the records of each person must be bounded as the plan says, or by nothing where it says nothing")
         pairs = checked_pairs(records.counts, n)
         support = self.selection.select(pairs, n) if self.selection is not None else self.support
@@ -188,38 +200,7 @@ def _mask(support: np.ndarray | str, n: int) -> tuple[np.ndarray | None, str]:
     return mask, "public"
 
 
-def _form(
-    name: FormName,
-    budget: tuple[float, float],
-    adjacency: Adjacency,
-    eta: float | None,
-    pseudocount: float | None,
-    cells: int,
-    row_records: float,
-    persons: PersonBound | None,
-) -> Form:
-    if name == "paper":
-        require(persons is None, "records_per_person", persons, "the paper's form protects records, within their row")
-        require(eta is not None, "eta", eta, "the paper's form needs the public floor that every share is assumed to keep")
-        require(adjacency == "replace", "adjacency", adjacency, "the paper's form replaces a record within its row")
-        require(pseudocount is None, "pseudocount", pseudocount, "the paper's form has none")
-        return PaperForm(epsilon=budget[0], delta=budget[1], eta=float(eta or 0))
-    require(eta is None, "eta", eta, "only the paper's form assumes a floor")
-    if name != "theorem7":
-        require(pseudocount is None, "pseudocount", pseudocount, "noisy counts have none")
-        return NoiseForm.calibrate(name, epsilon=budget[0], delta=budget[1], adjacency=adjacency, persons=persons)
-    return Theorem7Form.calibrate(
-        epsilon=budget[0],
-        delta=budget[1],
-        adjacency=adjacency,
-        cells=cells,
-        row_records=row_records,
-        pseudocount=pseudocount,
-        persons=persons,
-    )
-
-
-def _draws(form: Form, n: int, cells: int, row_records: float) -> int:
+def _draws(form: ExactSampler, n: int, cells: int, row_records: float) -> int:
     return int(resolution(form.planned_concentrations(n, cells, row_records))[0])
 
 
@@ -228,3 +209,45 @@ def _cut(epsilon: float, delta: float, share: float) -> tuple[tuple[float, float
     first = tuple(float_down(Fraction(x) * Fraction(share)) for x in (epsilon, delta))
     rest = tuple(float_down(Fraction(x) - Fraction(y)) for x, y in zip((epsilon, delta), first, strict=True))
     return (first[0], first[1]), (rest[0], rest[1])
+
+
+SIZES = (10, 100, 1_000, 10_000, 100_000)
+
+
+def _price(form: ExactSampler, *, cells: int, row_records: float) -> list[str]:
+    """The lines to print; cells and row_records are the public planning figures of the typical row."""
+    head = form.price_head(cells)
+    if form.neighbours.persons is not None:
+        head += (
+            f" Persons are protected: {form.neighbours.persons.in_words()}; what that leaves out is no part of the errors below."
+        )
+    return [head, *_table(form, cells), *_coarser(form, cells, row_records)]
+
+
+def _table(form: ExactSampler, cells: int) -> list[str]:
+    head = f"Expected error of a row (total variation, 0 to 1; shares falling as 1/rank over {cells} cells):"
+    lines = [head, f"{'records in the row':>20}{'this release':>14}{'discrete Laplace':>18}{'uniform, free':>15}  best"]
+    for n in SIZES:
+        errors = {
+            "this release": form.expected_error(n, cells),
+            "discrete Laplace": laplace_error(n, cells, form.epsilon, form.neighbours.l1),
+            "the uniform row": uniform_error(cells),
+        }
+        best = min(reversed(errors), key=lambda name: errors[name])  # where all are alike, the one that is free
+        lines.append(f"{n:>20,}{''.join(f'{e:>{w}.3f}' for e, w in zip(errors.values(), (14, 18, 15), strict=True))}  {best}")
+    lines.append(
+        "Discrete Laplace: two-sided geometric noise on every count, pure epsilon, floored at 1/2 and renormalised; simulated on"
+        " invented rows."
+    )
+    return lines
+
+
+def _coarser(form: ExactSampler, cells: int, row_records: float) -> list[str]:
+    """What fewer, coarser states would cost at the same guarantee."""
+    lines = ["Coarser states, merged by twos, fours and eights (a merged row holds that many times the records):"]
+    sizes = {-(-cells // merged): row_records * merged for merged in (8, 4, 2, 1)}
+    for fewer, records in reversed(sizes.items()):
+        if fewer >= 2:
+            other = form.coarser(fewer, records)
+            lines.append(f"{fewer:>8} cells: error {other.expected_error(records, fewer):.3f} at {records:,.0f} records")
+    return lines

@@ -22,9 +22,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, NoReturn, TypeVar
 
+from dpjax._exact import SYSTEM, Below
+from dpjax.counts import PersonBound
 from dpjax.datasets.text import LARGEST, Progress
-from dpjax.release.exact import SYSTEM, Below
-from dpjax.release.unit import PersonBound
 
 _Result = TypeVar("_Result")
 Outside = Literal["stop", "drop"]

@@ -47,17 +47,15 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from dpjax._errors import InputError, require, require_number, require_whole, require_word
-from dpjax.counts.discrete_laplace import SENSITIVITY
-from dpjax.counts.pseudocount import Adjacency
-from dpjax.release.exact import SYSTEM, Below, discrete_laplace
-from dpjax.release.noise_form import l1_sensitivity
-from dpjax.release.rationals import as_written, float_down
-from dpjax.release.unit import PersonBound
+from dpjax._errors import InputError, require, require_number, require_whole
+from dpjax._exact import SYSTEM, Below, discrete_laplace
+from dpjax._rationals import as_written, float_down
+from dpjax.counts import Neighbours, PersonBound
+from dpjax.counts.neighbours import given
 
 Pairs = Mapping[tuple[int, int], int]  # (from, to) -> count, by index
 _LARGEST = 2**40  # of a scale or a threshold
@@ -75,15 +73,15 @@ class ThresholdedSelection:
 
     epsilon: float
     delta: float
-    adjacency: Adjacency
+    adjacency: Neighbours | str
     scale: Fraction
     threshold: int
-    persons: PersonBound | None = None
 
     def __post_init__(self) -> None:
-        _check_target(self.epsilon, self.delta, self.adjacency)
+        neighbours = _checked(self.epsilon, self.delta, self.adjacency)
+        object.__setattr__(self, "adjacency", given(neighbours))
         require_whole(self.threshold, "threshold", "give a whole number, 1 or more", least=1)
-        private = self.scale * as_written(self.epsilon) >= l1_sensitivity(self.adjacency, self.persons)
+        private = self.scale * as_written(self.epsilon) >= neighbours.l1
         require(private, "scale", float(self.scale), f"this noise spends more than epsilon = {self.epsilon:g}: take more")
         spent = self.delta_spent
         require(
@@ -94,21 +92,18 @@ class ThresholdedSelection:
         )
 
     @classmethod
-    def calibrate(
-        cls, *, epsilon: float, delta: float, adjacency: Adjacency, persons: PersonBound | None = None
-    ) -> ThresholdedSelection:
+    def calibrate(cls, *, epsilon: float, delta: float, adjacency: Neighbours | str) -> ThresholdedSelection:
         """The scale of epsilon and the least threshold that meets delta.
 
         Args:
             epsilon, delta: what the selection may spend; nats, and a probability.
-            adjacency: "replace" or "add-remove".
-            persons: the bound on a person's records; None protects records.
+            adjacency: "replace" or "add-remove", or a `Neighbours` that protects persons.
 
         Raises:
             ValueError: for an epsilon or a delta that is none, and where the scale or the threshold would be above 2^40.
         """
-        _check_target(epsilon, delta, adjacency)
-        scale = l1_sensitivity(adjacency, persons) / as_written(epsilon)
+        neighbours = _checked(epsilon, delta, adjacency)
+        persons, scale = neighbours.persons, neighbours.l1 / as_written(epsilon)
         require(scale <= _LARGEST, "(epsilon, delta)", (epsilon, delta), _TOO_LITTLE)
         low, high = 0, 1
         while selection_delta(scale, high, persons) > delta:  # ends: high doubles up to _LARGEST
@@ -117,12 +112,17 @@ class ThresholdedSelection:
         while high - low > 1:  # ends: the interval halves
             middle = (low + high) // 2
             low, high = (low, middle) if selection_delta(scale, middle, persons) <= delta else (middle, high)
-        return cls(epsilon=epsilon, delta=delta, adjacency=adjacency, scale=scale, threshold=high, persons=persons)
+        return cls(epsilon=epsilon, delta=delta, adjacency=neighbours, scale=scale, threshold=high)
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """The neighbouring relation and its protected unit."""
+        return Neighbours.of(self.adjacency)
 
     @property
     def delta_spent(self) -> float:
         """The delta of this very scale and threshold at epsilon, rounded up."""
-        return selection_delta(self.scale, self.threshold, self.persons)
+        return selection_delta(self.scale, self.threshold, self.neighbours.persons)
 
     def select(self, pairs: Pairs, n_states: int, below: Below = SYSTEM) -> np.ndarray:
         """(n, n) booleans; a state for which nothing was kept keeps all pairs. SECRET counts go in, the private support comes out."""
@@ -173,12 +173,12 @@ def true_delta(statement: Mapping[str, Any]) -> float:
     if "selection_threshold" not in statement:
         return float(statement["delta"])
     try:
-        adjacency = cast(Adjacency, str(statement["adjacency"]).removesuffix("-person"))
         per_row = statement.get("records_a_person_and_row")
         persons = PersonBound(int(statement["records_a_person"]), per_row) if "records_a_person" in statement else None
+        neighbours = Neighbours(str(statement["adjacency"]).removesuffix("-person"), persons)
         scale = Fraction(statement.get("selection_scale_exactly", statement["selection_scale"]))
         epsilon, model = (Fraction(float(statement[name])) for name in ("selection_epsilon", "model_delta"))
-        private = scale * epsilon >= l1_sensitivity(adjacency, persons)
+        private = scale * epsilon >= neighbours.l1
         threshold = int(statement["selection_threshold"])
         spent = model + Fraction(selection_delta(scale, max(threshold, 1), persons))
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
@@ -199,7 +199,8 @@ def _missed(scale: Fraction, threshold: int, records: int) -> float:
     return float((records - threshold + 1) / scale) + math.log1p(q)
 
 
-def _check_target(epsilon: Any, delta: Any, adjacency: Any) -> None:
+def _checked(epsilon: Any, delta: Any, adjacency: Any) -> Neighbours:
+    """The neighbours of a target that can be met."""
     require_number(epsilon, "epsilon", "give a number above 0, at most 1e12 (nats), such as 0.3", lambda x: 0 < x <= 1e12)
     require_number(delta, "delta", "give a number strictly between 0 and 1, such as 1e-7", lambda x: 0 < x < 1)
-    require_word(adjacency, "adjacency", SENSITIVITY, "", must='be "replace" or "add-remove"')
+    return Neighbours.of(given(adjacency))

@@ -17,13 +17,13 @@ from typing import Any
 
 import dpjax
 from dpjax._errors import require
-from dpjax.release.claims import GROUP, Claim, claims, relation_and_unit, who
-from dpjax.release.forms import Form
-from dpjax.release.noise_form import NoiseForm
-from dpjax.release.paper_form import PaperForm
+from dpjax.counts import ExactSampler, Neighbours, PersonBound
+from dpjax.counts.dirichlet import ExactDirichlet
+from dpjax.counts.discrete_gaussian import ExactGaussian
+from dpjax.counts.discrete_laplace import ExactLaplace
+from dpjax.counts.pseudocount import ExactPseudocount
+from dpjax.release.claims import GROUP, Claim, claims, who
 from dpjax.release.selection import ThresholdedSelection
-from dpjax.release.theorem7 import Theorem7Form
-from dpjax.release.unit import PersonBound
 
 FORMAT = "dpjax privacy statement, version 2"
 _FIRST = "dpjax privacy statement, version 1"
@@ -40,7 +40,7 @@ SUPPORTED = "the shares among the records within the support"
 
 
 def build(
-    form: Form,
+    form: ExactSampler,
     *,
     epsilon: float,
     delta: float,
@@ -60,10 +60,10 @@ def build(
         "created": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
         "epsilon": epsilon,
         "delta": delta,
-        "adjacency": form.neighbours,
+        "adjacency": form.neighbours.word,
         "form": form.name,
         **form.facts(),
-        **_persons(form),
+        **form.neighbours.facts(),
         "accountant": form.accountant,
         **({} if selection is None else {"model_epsilon": form.epsilon, "model_delta": form.delta, **selection.facts()}),
         "support": support,
@@ -95,35 +95,36 @@ def speaks_of(statement: Mapping[str, Any]) -> str:
     return SUPPORTED if records is None else KEPT.format(records=records)
 
 
-def _said(form: Form, found: list[Claim]) -> dict[str, Any]:
+def _said(form: ExactSampler, found: list[Claim]) -> dict[str, Any]:
     """What is said of a form with these claims."""
-    persons = {} if form.persons is None else {"records_a_person": form.persons.records}
+    bound = form.neighbours.persons
+    persons = {} if bound is None else {"records_a_person": bound.records}
     return {
         "claims": [claim.fields() for claim in found],
-        **({"group_privacy": GROUP} if form.persons is None else {}),
+        **({"group_privacy": GROUP} if bound is None else {}),
         "hidden": form.sentences(),
         "meaning": [claim.in_words for claim in found],
-        "who": who(form),
+        "who": who(form.neighbours),
         "not_hidden": _NOT_PROTECTED.format(unit=found[0].unit),
         "error_bars": _BARS.format(of=speaks_of(persons)),
     }
 
 
-def _form(statement: Mapping[str, Any]) -> Form:
-    """The form that a statement without a private support describes, verified again."""
-    relation, unit = relation_and_unit(statement["adjacency"])
-    persons = None
-    if unit == "person":
-        persons = PersonBound(statement["records_a_person"], statement.get("records_a_person_and_row"))
+def _form(statement: Mapping[str, Any]) -> ExactSampler:
+    """The sampler that a statement of version 1 without a private support describes, verified again; that version knew these alone."""
     common: dict[str, Any] = {"epsilon": statement["epsilon"], "delta": statement["delta"]}
     if statement["form"] == "paper":
-        return PaperForm(**common, eta=statement["eta"])
-    common |= {"adjacency": relation, "persons": persons}
+        return ExactDirichlet(**common, neighbours=Neighbours("replace-within-row"), eta=statement["eta"])
+    word, persons = statement["adjacency"], None
+    if word.endswith("-person"):
+        persons = PersonBound(statement["records_a_person"], statement.get("records_a_person_and_row"))
+    common["neighbours"] = Neighbours(word.removesuffix("-person"), persons)
     if statement["form"] == "theorem7":
         scale, alpha = Fraction(statement["scale_exactly"]), Fraction(statement["pseudocount_exactly"])
-        return Theorem7Form(**common, scale=scale, pseudocount=alpha)
+        return ExactPseudocount(**common, scale=scale, pseudocount=alpha)
+    noise = {"discrete-laplace": ExactLaplace, "discrete-gaussian": ExactGaussian}[statement["form"]]
     parameter = statement.get("noise_scale_exactly") or statement["noise_variance_exactly"]
-    return NoiseForm(**common, name=statement["form"], parameter=Fraction(parameter))
+    return noise(**common, parameter=Fraction(parameter))
 
 
 _ELSEWHERE = (
@@ -137,7 +138,7 @@ def in_words(statement: Mapping[str, Any]) -> str:
     paragraphs = [*statement["hidden"], *statement["meaning"], statement["who"], statement["not_hidden"]]
     lines = ["PRIVACY STATEMENT", "=" * 17, ""]
     for paragraph in paragraphs:
-        lines += [*textwrap.wrap(paragraph, 100), ""]
+        lines += [*textwrap.wrap(paragraph, 100, break_on_hyphens=False), ""]
     rows = [(key.replace("_", " "), value) for key, value in statement.items() if key not in _ELSEWHERE]
     rows += [(f"planned {key}".replace("_", " "), value) for key, value in statement["planning_figures"].items()]
     rows += [("made with", ", ".join(f"{name} {version}" for name, version in statement["versions"].items()))]
@@ -151,10 +152,3 @@ def versions() -> dict[str, str]:
     """What this was made with: dpjax, NumPy, SciPy, JAX and Python."""
     found = {name: importlib.metadata.version(name) for name in ("numpy", "scipy", "jax")}
     return {"dpjax": dpjax.__version__, **found, "python": platform.python_version()}
-
-
-def _persons(form: Form) -> dict[str, Any]:
-    if form.persons is None:
-        return {}
-    per_row = form.persons.per_row
-    return {"records_a_person": form.persons.records, **({} if per_row is None else {"records_a_person_and_row": per_row})}

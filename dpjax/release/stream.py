@@ -15,7 +15,7 @@ import io
 from collections.abc import Callable, Iterator
 
 from dpjax._errors import require
-from dpjax.release.exact import SYSTEM, Below
+from dpjax._exact import SYSTEM, Below
 from dpjax.release.trajectory import TrajectoryRelease
 
 LONGEST = 2**16  # bytes of a line

@@ -52,11 +52,11 @@ from scipy import sparse
 from scipy.sparse.csgraph import dijkstra
 
 from dpjax._errors import require
+from dpjax._exact import SYSTEM, Below, permute_and_flip, weighted
+from dpjax._rationals import exact_positive
 from dpjax.chains import MarkovChain
 from dpjax.paths.distances import edge_lengths
-from dpjax.release.exact import SYSTEM, Below, permute_and_flip, weighted
-from dpjax.release.rationals import exact_positive
-from dpjax.trajectory.mechanism import OnlineMechanism
+from dpjax.trajectory.protocol import OnlineMechanism
 
 STEPS = 10**6  # whole numbers a unit of length
 FULL_TABLE = 8192  # states up to which all distances are kept: 512 MiB

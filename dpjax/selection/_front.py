@@ -1,29 +1,23 @@
-"""Candidates of a private selection and their gaps to the best one.
+"""What every private selection does before it draws: arguments, precision, the form of the draw, gaps to the best, and inversion.
 
 Candidate r has the cost d_r; lower is better. With c the scale, best the smallest cost among the allowed candidates, and the gap
 g_r = d_r - best, both mechanisms see the costs only through c g_r >= 0: adding a constant to all costs changes nothing.
-A candidate is allowed when `where` holds it and its cost is not +inf.
+A candidate is allowed when `where` holds it and its cost is not +inf. Arguments that are not JAX arrays are taken as float64 and
+computed under a local x64 scope; JAX arrays keep the dtype of the costs.
 
 *Derivatives.* Both laws have continuous first derivatives in the costs, at ties of the best candidates too. Permute-and-flip's second
 derivatives jump where the best changes: at such a tie they are those of the side on which the first of the tied candidates stays
 best. (Sharing the derivative of the minimum among them, as `jnp.min` does, would give the second derivatives of no side.)
 
-The race: every candidate gets its score and noise of its own, and the largest sum wins. Which mechanism it is, the noise says.
+*The race.* Every candidate gets its score and noise of its own, and the largest sum wins. Which mechanism it is, the noise says.
 
-Inverse of a cumulative law, for many draws from few laws, with relative accuracy in every candidate.
-
-The probabilities are added from the smallest to the largest, S_k = p_(1) + ... + p_(k), and a draw is the k with S_{k-1} <= u S_m
-< S_k. In a floating-point type with unit round-off e, S_k is right to a relative error of about e log2 k, and u near 0 keeps its
-relative precision; since S_k <= k p_(k), the interval of candidate (k) has its length p_(k) right to a relative error of order e
-k log2 k. (In the order given, the error would be absolute, e, and a candidate of probability below e could be lost: an infinite
-privacy loss.)
-
-*Speed.* The interval is found by passing over all its bounds, 64 at a time in one fused loop over the draws: elementwise, so that it
-fills the vector units, where bisection reads the bounds one by one from memory.
-
-What every private selection does before it computes: check the arguments, choose the precision, choose the form of the draw.
-
-Arguments that are not JAX arrays are taken as float64 and computed under a local x64 scope; JAX arrays keep the dtype of the costs.
+*The inverse of a cumulative law*, for many draws from few laws, with relative accuracy in every candidate. The probabilities are added
+from the smallest to the largest, S_k = p_(1) + ... + p_(k), and a draw is the k with S_{k-1} <= u S_m < S_k. In a floating-point type
+with unit round-off e, S_k is right to a relative error of about e log2 k, and u near 0 keeps its relative precision; since
+S_k <= k p_(k), the interval of candidate (k) has its length p_(k) right to a relative error of order e k log2 k. (In the order given, the
+error would be absolute, e, and a candidate of probability below e could be lost: an infinite privacy loss.) The interval is found by
+passing over all its bounds, 64 at a time in one fused loop over the draws: elementwise, so that it fills the vector units, where
+bisection reads the bounds one by one from memory.
 """
 
 from __future__ import annotations

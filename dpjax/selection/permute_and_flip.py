@@ -1,32 +1,4 @@
-"""Gauss-Legendre nodes and weights on [0, 1], right to 5e-14 relative in x, in 1 - x and in the weights.
-
-With z = 1 - t and P_j the Legendre polynomial at t, the differences D_j = P_j - P_{j-1} obey
-
-    (j + 1) D_{j+1} = j D_j - (2j + 1) z P_j,
-
-which sees a node near t = 1 through z and not through 1 - z. Newton's method on P_K in z, from z = 2 sin^2(pi (4k - 1)/(8K + 4));
-the weight is 2 z (2 - z)/(K P_{K-1})^2 on [-1, 1]. The other half of the nodes follows by symmetry.
-(NumPy's and SciPy's rules are good to 1e-12 in the weights at 60 nodes, which shows in a law of 393 candidates.)
-
-The integral in permute-and-flip's law, int_0^1 prod_{q != r} (1 - x p_q) dx for every candidate r, by Gauss-Legendre quadrature.
-
-*Nodes.* The integrand is a polynomial in x of degree m - 1, so ceil(m/2) nodes are exact. Fewer do for many candidates. With K
-nodes the quadrature and the integral are both affine in each p_q, so their ratio is monotone in each p_q (a ratio of affine
-functions) and the relative error is largest at a corner of [0, 1]^(m-1), where the integrand is (1 - x)^k for some k <= m - 1.
-That error grows with k, and falls like exp(-4 K^2/k): K = ceil(3.15 sqrt(m)) leaves less than 1e-16 for every m up to 900
-(checked with 30 digits), and 63 nodes serve 393 candidates.
-
-*Rounding.* A factor is computed as (1 - x) + x (1 - p), a sum of numbers that are not negative, with 1 - x from the node and 1 -
-p = -expm1(-c g): right to a few units in the last place even where p = 1 and x -> 1, and never 0, so that the product without r
-is the whole product divided by r's own factor. A product that underflows weighs less than 1e-33 beside an integral of at least
-1/m. The rounding of m factors remains: about m units in the last place.
-
-*Speed.* Division is the dearest operation, so GROUP = 4 nodes share one: with products P_k and factors f_k of a candidate,
-P_1/f_1 + P_2/f_2 = (P_1 f_2 + P_2 f_1)/(f_1 f_2), twice over. All numbers are positive, so that this adds a few units in the last
-place; a product of four factors is at least 1e-12 for every m up to 900.
-
-Permute-and-flip (McKenna and Sheldon 2020): the selection step of Mechanism 1 of the trajectory paper, in three forms of one
-law.
+"""Permute-and-flip (McKenna and Sheldon 2020): the selection step of Mechanism 1 of the trajectory paper, in three forms of one law.
 
 Candidate r has the cost d_r (lower is better), c >= 0 is the scale, and its coin has the bias
 
@@ -45,9 +17,34 @@ hence exp(-(X_r - c g_r)) an independent uniform arrival time: the largest score
 *Inverse.* Draw from the cumulative sums of the exact law.
 
 If the costs of two inputs differ by at most D_r, the log ratio of the laws is at most c times the range of D (its largest value
-minus its smallest): the caller chooses c from that.
+minus its smallest): the caller chooses c from that. Tails: see `dpjax._random`; a draw's probability is right to a relative error of
+order 1e-6 in float32, 1e-14 in float64.
 
-Tails: see `dpjax._random`; a draw's probability is right to a relative error of order 1e-6 in float32, 1e-14 in float64.
+The integral of the exact law is evaluated for every candidate r by Gauss-Legendre quadrature.
+
+*How many nodes.* The integrand is a polynomial in x of degree m - 1, so ceil(m/2) nodes are exact. Fewer do for many candidates. With K
+nodes the quadrature and the integral are both affine in each p_q, so their ratio is monotone in each p_q (a ratio of affine
+functions) and the relative error is largest at a corner of [0, 1]^(m-1), where the integrand is (1 - x)^k for some k <= m - 1.
+That error grows with k, and falls like exp(-4 K^2/k): K = ceil(3.15 sqrt(m)) leaves less than 1e-16 for every m up to 900
+(checked with 30 digits), and 63 nodes serve 393 candidates.
+
+*Nodes and weights* on [0, 1], right to 5e-14 relative in x, in 1 - x and in the weights. With z = 1 - t and P_j the Legendre polynomial
+at t, the differences D_j = P_j - P_{j-1} obey
+
+    (j + 1) D_{j+1} = j D_j - (2j + 1) z P_j,
+
+which sees a node near t = 1 through z and not through 1 - z. Newton's method on P_K in z, from z = 2 sin^2(pi (4k - 1)/(8K + 4));
+the weight is 2 z (2 - z)/(K P_{K-1})^2 on [-1, 1]. The other half of the nodes follows by symmetry.
+(NumPy's and SciPy's rules are good to 1e-12 in the weights at 60 nodes, which shows in a law of 393 candidates.)
+
+*Rounding.* A factor is computed as (1 - x) + x (1 - p), a sum of numbers that are not negative, with 1 - x from the node and 1 -
+p = -expm1(-c g): right to a few units in the last place even where p = 1 and x -> 1, and never 0, so that the product without r
+is the whole product divided by r's own factor. A product that underflows weighs less than 1e-33 beside an integral of at least
+1/m. The rounding of m factors remains: about m units in the last place.
+
+*Speed.* Division is the dearest operation, so GROUP = 4 nodes share one: with products P_k and factors f_k of a candidate,
+P_1/f_1 + P_2/f_2 = (P_1 f_2 + P_2 f_1)/(f_1 f_2), twice over. All numbers are positive, so that this adds a few units in the last
+place; a product of four factors is at least 1e-12 for every m up to 900.
 """
 
 from __future__ import annotations

@@ -5,14 +5,7 @@ results.
 """
 
 from dpjax._atomic import StorageError
-from dpjax.sweep.compare import (
-    Measured,
-    MeasuredTrajectory,
-    compare_counts,
-    compare_trajectory,
-    count_verdicts,
-    trajectory_verdicts,
-)
+from dpjax.sweep.compare import Measured, compare_counts, count_verdicts
 from dpjax.sweep.config import Config, from_table, load
 from dpjax.sweep.grid import Cell, Grid, Shard, validated
 from dpjax.sweep.law import fingerprint
@@ -22,6 +15,7 @@ from dpjax.sweep.reports import Cost, Status, cost, status
 from dpjax.sweep.results import Merged, merge, open, to_table, write_table
 from dpjax.sweep.runner import Outcome, run
 from dpjax.sweep.submissions import Shards, shards
+from dpjax.sweep.trajectory_comparison import MeasuredTrajectory, compare_trajectory, trajectory_verdicts
 from dpjax.sweep.workload import WORKLOADS, Coordinate, Label, Prepared, Quantity, Workload, build
 
 __all__ = [

@@ -34,6 +34,19 @@ class Progress(Protocol):
         """Nothing more will come."""
 
 
+class Silent:
+    """Nothing is said."""
+
+    def advance(self, units: int) -> None:
+        pass
+
+    def note(self, text: str) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
 class Bar:
     """A tqdm bar."""
 

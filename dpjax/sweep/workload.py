@@ -116,6 +116,7 @@ WORKLOADS: dict[str, str] = {
     "dirichlet-vector": "dpjax.sweep.workloads.vector:build",
     "dirichlet-matrix": "dpjax.sweep.workloads.matrix:build",
     "count-matrix": "dpjax.sweep.workloads.count:build",
+    "count-comparison": "dpjax.sweep.workloads.count:build_comparison",
     "trajectory": "dpjax.sweep.workloads.trajectory:build",
 }
 

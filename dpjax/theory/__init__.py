@@ -1,4 +1,10 @@
-"""The papers' bounds, as printed and corrected: kept for comparison."""
+"""theory: the papers' bounds, as printed and corrected; kept for comparison, and used by nothing that makes a claim.
+
+dirichlet      what privacy costs a chain: its stationary distribution, its ergodicity coefficient (A-Theorems 4 and 5)
+drift          drift of the private trajectory towards the sensitive state, and a sufficient condition for it (paper B, Section 3.2)
+concentration  tails of the error (Theorem 2, corrected); printed: the paper's own forms, beside the exact tail
+entropy        mean, tails and law of the private trajectory's empirical entropy, and the typical set (Theorems 3 and 4, corrected)
+"""
 
 from dpjax.theory.concentration import Certificate, ExponentialTail, certificate, explicit_tail, geometric_tail, hajek, hajek_tail
 from dpjax.theory.dirichlet import (

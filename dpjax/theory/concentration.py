@@ -1,4 +1,4 @@
-"""Tails of the error V_t = G(s'_t, s_t) of a random trajectory: four provable bounds (paper B, Theorem 2, mended).
+"""Tails of the error V_t = G(s'_t, s_t) of a random trajectory: four provable bounds (paper B, Theorem 2, corrected).
 
 Notation of `drift`; Z_t the joint chain, T its operator. Proofs are in the derivations.
 
@@ -25,9 +25,10 @@ from jaxtyping import Float
 
 from dpjax._errors import real_array, require_number, require_whole
 from dpjax.theory.drift import Drift
-from dpjax.trajectory.calibration import MARGIN, Bound, upper
+from dpjax.trajectory.calibration import Bound, upper
 from dpjax.trajectory.graph import thresholds_of
 from dpjax.trajectory.joint import JointChain
+from dpjax.trajectory.losses import MARGIN
 
 _LARGEST_EXPONENT = 300.0  # eta max V, so that no exponential leaves the range of float64
 

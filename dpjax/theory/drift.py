@@ -1,4 +1,4 @@
-"""The drift of the private trajectory towards the sensitive one (paper B, Section 3.2, equations (16), (19), (20)).
+"""The drift of the private trajectory towards the sensitive one (paper B, Section 3.2, equations (16), (19), (20)), exactly and in part.
 
 With V(s, s') = G(s', s) and T the operator of the joint chain,
 
@@ -9,13 +9,10 @@ With V(s, s') = G(s', s) and T the operator of the joint chain,
     gamma  (20) the smallest average decrease in Z_attract. Theorem 3c needs it over V > B only, where it is larger: `decrease_above`.
 
 V(s, s) = 0 cannot decrease, so the attracting fraction is at most 1 - 1/|S|. A drift within round-off of zero counts as not
-negative, which is the safe side for B and for the fraction.
+negative, which is the safe side for B and for the fraction. All pairs of states: |S| |E| operations and a few |S| x |S| tables.
 
-All pairs of states: |S| |E| operations and a few |S| x |S| tables.
-
-A sufficient condition for negative drift, from the best candidates alone (paper B, Lemma 2, reconstructed).
-
-For private state i and next sensitive state x let, over the N candidates o in N(i),
+*A sufficient condition* for negative drift, from the best candidates alone (paper B, Lemma 2, reconstructed). For private state i and
+next sensitive state x let, over the N candidates o in N(i),
 
     m = min G(o, x),     k = how many attain it,     g = the gap from m to the next smallest,     D = max G(o, x),     p = e^{-c g}.
 
@@ -39,11 +36,11 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from dpjax._errors import require, require_number
-from dpjax.trajectory.calibration import MARGIN
 from dpjax.trajectory.joint import JointChain, joint_chain_of
 from dpjax.trajectory.kernel import one_step_extremes
-from dpjax.trajectory.mechanism import OnlineMechanism
-from dpjax.trajectory.mechanisms import TrajectoryMechanism, require_mechanism1
+from dpjax.trajectory.losses import MARGIN
+from dpjax.trajectory.mechanism1 import TrajectoryMechanism, require_mechanism1
+from dpjax.trajectory.protocol import OnlineMechanism
 
 ROUND_OFF = 1e-12  # relative to 1 + max V
 

@@ -1,7 +1,10 @@
-"""Bounds on the expected empirical entropy of the private trajectory (paper B, Theorem 3, mended), each beside the exact value.
+"""The empirical entropy of the private trajectory of a random sensitive one: bounds on its mean, its tails and its law (paper B, Theorems 3
+and 4, corrected), each beside the exact value.
 
-H_n = (1/n) sum_{t<n} W(s'_t, s'_{t+1}); kappa(i, j) = W(i, j) - G(i, j) >= 0 on edges is what an edge is longer than the shortest path
-between its ends (kappa(i, i) = -log P_ii).
+H_n = (1/n) sum_{t<n} W(s'_t, s'_{t+1}), S = n H_n; Z_t = (s_t, s'_t) is the joint chain.
+
+*The mean.* kappa(i, j) = W(i, j) - G(i, j) >= 0 on edges is what an edge is longer than the shortest path between its ends
+(kappa(i, i) = -log P_ii).
 
     4a  (triangle)  E H_n <= (1/n) sum_t [E W(s_t, s_{t+1}) + E V_t + E G(s_{t+1}, s'_{t+1}) + E kappa(s'_t, s'_{t+1})];
         crude:      kappa at its largest, G(s, s') <= K_asym V with K_asym = max G(i, j) / G(j, i), +inf where some G(j, i) = 0;
@@ -10,7 +13,7 @@ between its ends (kappa(i, i) = -log P_ii).
 
 4a without kappa is false: see `printed`. A bound says nothing where it is not below W_max, which no transition exceeds.
 
-How fast the joint chain of the sensitive and the private state forgets its start, for chains of up to 32 states.
+*How fast the joint chain forgets its start*, for chains of up to 32 states:
 
     dbar(t) = max over joint states x, y of the total variation between T^t(x, .) and T^t(y, .),
     tau(e) = min { t : dbar(t) <= e },        tau_min = inf_{0 <= e < 1} tau(e) ((2 - e) / (1 - e))^2,
@@ -19,23 +22,19 @@ the last over blocks of t states in Theorem 4f. It is min_t t ((2 - dbar(t)) / (
 dbar(t_mix) <= 1/2. For a horizon of n transitions one block may hold all n + 1 states: tau_min <= 4 (n + 1), on a chain that never
 mixes too.
 
-Tails of the empirical entropy H_n of the private trajectory of a random sensitive one, and the typical set (paper B, Theorem 4).
-
-S = n H_n = sum_{t<n} W(s'_t, s'_{t+1}) on the joint chain Z_t = (s_t, s'_t); g_t(z) = E[W_t + ... + W_{n-1} | Z_t = z]. For nu > 0,
+*Tails*, and the typical set. g_t(z) = E[W_t + ... + W_{n-1} | Z_t = z]. For nu > 0,
 
     4c  (Azuma)      P(H_n >= E H_n + nu) <= exp(-2 n^2 nu^2 / sum_t r_t^2),
         r_t = the largest range, over z, of W(s', o) + g_{t+1}(s+, o) over what can follow z; and first the range of g_0 at the start;
     4d  (Chernoff)   P(H_n >= h) <= min_theta e^{-theta n h} E e^{theta S}, E by a forward pass with kernels K e^{theta W};
     4e  (Cantelli)   P(H_n >= E H_n + nu) <= Var / (Var + nu^2), Var = Var H_n, exactly;
-    4f  (Paulin)     P(H_n >= E H_n + nu) <= exp(-2 n^2 nu^2 / ((4n - 2) (W_max - W_min)^2 tau_min)), tau_min of `joint_mixing`;
+    4f  (Paulin)     P(H_n >= E H_n + nu) <= exp(-2 n^2 nu^2 / ((4n - 2) (W_max - W_min)^2 tau_min)), tau_min as above;
 
 and the same below the mean. The typical set of width eta is |H_n - H(S)| <= eta: its probability is at least 1 minus a bound above
 and a bound below.
 
-The distribution of the empirical entropy of a random trajectory, between two exact distributions on a grid.
-
-Round every edge length to the nearest multiple c_e of a step d; with r = max_e |W_e - c_e d|, the sum S = n H_n and its rounded
-version S_d differ by at most n r on every trajectory, so for every h
+*The law*, between two exact ones on a grid. Round every edge length to the nearest multiple c_e of a step d; with
+r = max_e |W_e - c_e d|, the sum S and its rounded version S_d differ by at most n r on every trajectory, so for every h
 
     P(S_d <= n h - n r) <= P(H_n <= h) <= P(S_d <= n h + n r).
 
@@ -56,9 +55,10 @@ from jaxtyping import Float, Int
 from dpjax._errors import real_array, require, require_number, require_whole
 from dpjax.chains.mixing import mixing_time
 from dpjax.chains.stationary import only_closed_class
-from dpjax.trajectory.calibration import MARGIN, Bound, upper
+from dpjax.trajectory.calibration import Bound, upper
 from dpjax.trajectory.joint import JointChain, JointLaw
 from dpjax.trajectory.kernel import one_step_extremes
+from dpjax.trajectory.losses import MARGIN
 
 
 class EntropyBounds(NamedTuple):

@@ -1,4 +1,5 @@
-"""Paper B's Theorems 2 and 4 as printed, for comparison: they are not bounds, and tests hold the counterexamples.
+"""Paper B's Theorems 2 and 4 as printed, beside the exact tail and the provable bounds: they are not bounds, and tests hold the
+counterexamples.
 
 With B, D, gamma of (16), (19), (20), D not squared, eta = 2 gamma / D, phi and M of Hajek's theorem at level B, C = M / (1 - phi),
 
@@ -12,10 +13,8 @@ unsquared: phi can be far above 1 there; `concentration` has R^2 in the place of
 < G(i, j), psi_2 is our reading (Hajek's phi), D_max that of the largest distance, and the last bound is near 1 at the paper's own
 settings. A value of 1 or more, an infinite offset, phi >= 1: said to be vacuous.
 
-The tail of the error of a random trajectory at one time, exactly, and what each theorem says of it.
-
-Theorems 3a and 3b have free parameters; each is taken at its best over a grid, which is fair and sound, since every choice is
-proved. The printed form stands beside them and is no bound (see `printed`).
+`tail_report` is the exact tail of the error of a random trajectory at one time, and what each theorem says of it. Theorems 3a and 3b
+have free parameters; each is taken at its best over a grid, which is fair and sound, since every choice is proved.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from dpjax.theory.entropy import asymmetry, joint_mixing_time
 from dpjax.trajectory.calibration import Bound
 from dpjax.trajectory.graph import Start, at_most_one, thresholds_of
 from dpjax.trajectory.joint import JointChain, JointLaw, joint_law
-from dpjax.trajectory.mechanism import OnlineMechanism
+from dpjax.trajectory.protocol import OnlineMechanism
 
 
 class PrintedConstants(NamedTuple):

@@ -1,25 +1,19 @@
-"""The one uniform that each transition is drawn from.
+"""Draws of private trajectories: pure functions, one private state at a time or many trajectories at once. Run under float64.
 
-Transition t of a run with key `key` reads uniform t mod 16 of the block fold_in(key, t div 16); t = 0 is the draw of s'_0. So
-the number depends on the key and on t alone: online or in a batch, whatever the horizon, the same. Blocks make one hash serve a
-transition.
+*The one uniform that each transition is drawn from.* Transition t of a run with key `key` reads uniform t mod 16 of the block
+fold_in(key, t div 16); t = 0 is the draw of s'_0. So the number depends on the key and on t alone: online or in a batch, whatever
+the horizon, the same. Blocks make one hash serve a transition.
 
 A uniform has 53 random bits, in [0, 1) on a grid of 2^-53: those of `jax.random.bits` in uint64 from the block's key. (A float32
 uniform has 23: a candidate of probability under 1e-7 would never be drawn.)
 
-One private state at a time: the pure functions behind `init`, `step` and `privatize` (paper B, Algorithm 1).
+*One run* (paper B, Algorithm 1): s'_0 is drawn from a public law p_0; then s'_t is drawn from pi(. | s_t, s'_{t-1}) as each sensitive
+state s_t arrives. These functions are behind `init`, `step` and `privatize`; the mechanisms check their arguments.
 
-s'_0 is drawn from a public law p_0; then s'_t is drawn from pi(. | s_t, s'_{t-1}) as each sensitive state s_t arrives. Nothing here
-checks its arguments; the mechanisms do. Run under float64 (`jax.enable_x64`).
-
-Many private trajectories of one sensitive trajectory.
-
-The law of the next private state depends on (s', s) only. So the cumulative law of every row is tabulated once for each
-distinct sensitive state, and a draw is one uniform and a bisection in a packed row: log2 of the largest degree steps, whatever
-the selection.
-
-Lane i has the key fold_in(key, i). A lane's numbers come from its own uniforms compared with table entries, and both are
-computed apart from the other lanes: the same lane gives the same trajectory in any batch.
+*Many trajectories of one sensitive trajectory.* The law of the next private state depends on (s', s) only. So the cumulative law of
+every row is tabulated once for each distinct sensitive state, and a draw is one uniform and a bisection in a packed row: log2 of the
+largest degree steps, whatever the selection. Lane i has the key fold_in(key, i). A lane's numbers come from its own uniforms compared
+with table entries, and both are computed apart from the other lanes: the same lane gives the same trajectory in any batch.
 """
 
 from __future__ import annotations
@@ -35,7 +29,7 @@ from jaxtyping import Array, Float, Int, Key, UInt32
 
 from dpjax._errors import require, require_whole
 from dpjax._random import Words, threefry2x32, words_of
-from dpjax.trajectory.kernel import Blocks, Kernel, cumulative, invert, invert_packed, row_law, row_of, slot_law
+from dpjax.trajectory.kernel import Blocks, Kernel, Neighbours, cumulative, invert, invert_packed, row_law, row_of, slot_law
 
 PER_BLOCK = 16
 
@@ -120,8 +114,8 @@ def require_lanes(n: Any, first: Any, n_states: int) -> None:
     require_whole(n, "n", "ask for one trajectory or more, a whole number", least=1)
     require_whole(first, "first", "give the index of the first lane, a whole number, 0 or more")
     size = 4 * int(n) * n_states
-    mend = f"{size:.3g} bytes of {n_states} states a trajectory are drawn at once: take {LARGEST_RESULT // (4 * n_states)} or fewer a call,"
-    require(size <= LARGEST_RESULT, "n", n, f"{mend} the next ones from first=n on")
+    remedy = f"{size:.3g} bytes of {n_states} states a trajectory are drawn at once: take {LARGEST_RESULT // (4 * n_states)} or fewer a call,"
+    require(size <= LARGEST_RESULT, "n", n, f"{remedy} the next ones from first=n on")
     require(first + n <= 2**31 - LANES, "first", first, "lanes are numbered up to 2^31 - 16385")
 
 
@@ -164,11 +158,6 @@ def padded(rows: Float[np.ndarray, "targets n"]) -> Float[np.ndarray, "more n"]:
     return np.concatenate([rows, np.repeat(rows[-1:], rounded_up(len(rows)) - len(rows), axis=0)])
 
 
-def stacked(tables: list[Float[Array, " width"]]) -> Float[Array, "targets width"]:
-    """Tables one above the other, the last repeated to a rounded number."""
-    return jnp.stack(tables + tables[-1:] * (rounded_up(len(tables)) - len(tables)))
-
-
 def cumulative_on_host(law: Float[np.ndarray, "*batch width"]) -> Float[np.ndarray, "*batch width"]:
     """Cumulative law along the last axis, divided by its total: exactly 1 from the last candidate of positive probability on."""
     total = np.cumsum(law, axis=-1)
@@ -184,9 +173,9 @@ def cumulative_tables(
     """
     n_slots = laws[0].shape[0]
     shape = rounded_up(len(laws)), n_slots
-    room = np.zeros(shape[0] * n_slots + 8)  # float64; 64 bytes to align
-    shift = -room.ctypes.data // 8 % 8
-    tables = room[shift : shift + shape[0] * n_slots].reshape(shape)
+    held = np.zeros(shape[0] * n_slots + 8)  # float64; 64 bytes to align
+    shift = -held.ctypes.data // 8 % 8
+    tables = held[shift : shift + shape[0] * n_slots].reshape(shape)
     for law, table in zip(laws, tables, strict=False):  # spare tables stay zero and are never read
         for start, rows, width in blocks:
             part = slice(start, start + rows * width)
@@ -261,3 +250,22 @@ def draw_paths(lanes: list[Any], n: int, kernel: Kernel, stretches: Iterable[Str
     width = len(ends[0])
     paths = [_joined(part, min(width, n - width * k)) for k, part in enumerate(parts)]
     return paths[0] if len(paths) == 1 else jnp.concatenate(paths)
+
+
+class Walks(NamedTuple):
+    """Private trajectories that walk the chain, ready to be drawn: cumulative laws, and which of them each transition is drawn from.
+
+    Which mechanism it is lies in the numbers alone, so that one compiled program serves many mechanisms.
+    """
+
+    initial: Float[Array, " n"] | Float[np.ndarray, " n"]  # cumulative law of s'_0
+    tables: Float[Array, "targets slots"]
+    position: Int[Array, " steps"] | Int[np.ndarray, " steps"]
+
+    def draw(self, neighbours: Neighbours, key: Key[Array, ""], first: Any, n: int) -> Int[Array, "n steps"]:
+        """Trajectories first .. first + n - 1, int32; pure, to be called under float64."""
+        lanes = jnp.asarray(first).astype(jnp.int32) + jnp.arange(n, dtype=jnp.int32)
+        keys, state = begin_lanes(key, lanes, jnp.asarray(self.initial))
+        kernel = Kernel(neighbours, jnp.float64(1.0), jnp.float64(0.0), "exponential")  # the tables hold the law
+        _, path = walk_lanes(keys, kernel, state.private, self.tables, jnp.asarray(self.position), jnp.int32(0))
+        return jnp.concatenate([state.private[None], path]).T

@@ -1,6 +1,13 @@
-"""How laws move along one sensitive trajectory: the recursions behind `exact_law`, on the host in float64.
+"""What every mechanism on one chain shares, on the host in float64: the chain's graph, how laws move along it, and checks of input.
 
-K_s(i, o) = pi(o | s, i). Along w the law of s'_t is a_t = a_{t-1} K_{w_t}. With V_t = G(s'_t, w_t) and W the edge lengths:
+*The graph.* Edges, their packing, and the distances found so far. G(y, s) is needed only for the sensitive states s that occur. A
+chain of up to FULL_TABLE states gets all of them at once (8 MiB at most); a larger one gets a column the first time its state
+occurs. `graph_of(chain)` keeps the last few chains' graphs, so that a grid over epsilon computes no distance twice.
+
+*Step laws.* `StepLaws` is a mechanism whose next private state depends on the private state before it and the sensitive state that
+arrives: K_s(i, o) = pi(o | s, i). Its exact law, its losses and its joint chain need nothing else of it.
+
+*Recursions.* Along w the law of s'_t is a_t = a_{t-1} K_{w_t}. With V_t = G(s'_t, w_t) and W the edge lengths:
 
     taboo:   a~_t = (a~_{t-1} K_{w_t}) 1[V_t <= v],     P(max_t V_t > v) = sum_t mass removed at t, t = 0 included;
     moments: m_t = E W(s'_{t-1}, s'_t);  X_t = sum_{u <= t} (W_u - m_u);  b_t(o) = E[X_t; s'_t = o],  q_t(o) = E[X_t^2; s'_t = o];
@@ -10,13 +17,7 @@ The probability of exceeding v is summed from what is removed: as 1 - (what rema
 second moment is taken about the mean for the same reason. One step is a product of the sparse K^T with a few columns: it costs
 the edges times the columns, and all thresholds move at once.
 
-What every mechanism on one chain shares, on the host: its edges, their packing, and the distances found so far.
-
-G(y, s) is needed only for the sensitive states s that occur. A chain of up to FULL_TABLE states gets all of them at once (8 MiB
-at most); a larger one gets a column the first time its state occurs. `graph_of(chain)` keeps the last few chains' graphs, so
-that a grid over epsilon computes no distance twice.
-
-Checks of what a user hands in, on the host, before anything is traced: ValueError naming the argument and the mend.
+*Checks* of what a user hands in, before anything is traced: ValueError naming the argument and the remedy.
 """
 
 from __future__ import annotations
@@ -24,18 +25,21 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import scipy.sparse
 import scipy.sparse.csgraph
-from jaxtyping import Float, Int
+from jaxtyping import Array, Float, Int
 
 from dpjax._errors import invalid, real_array, require, require_kind, require_number
 from dpjax.chains import MarkovChain
 from dpjax.paths import distances_to, shortest_paths
-from dpjax.trajectory.kernel import Edges, Neighbours, edges_of, neighbours_of, pack
+from dpjax.trajectory import batch
+from dpjax.trajectory.kernel import Edges, Kernel, Neighbours, edges_of, neighbours_of, pack, slot_law, slot_log_law
 
 
 class Arrivals(NamedTuple):
@@ -98,6 +102,13 @@ def next_kept(
     return moved - removed, removed.sum(axis=0)  # x - x is 0 and x - 0 is x: exact
 
 
+class Extremes(NamedTuple):
+    """The smallest and the largest G_avg = (G + G^T)/2 of two distinct states, nats."""
+
+    least: float
+    most: float
+
+
 FULL_TABLE = 1024  # states up to which all distances are found at once
 
 
@@ -127,6 +138,15 @@ class ChainGraph:
         if self._all is None:
             self._all = np.asarray(shortest_paths(self.chain), np.float64)
         return self._all
+
+    @functools.cached_property
+    def extremes(self) -> Extremes:
+        """The smallest and the largest G_avg of distinct states; all pairs are found for it."""
+        G = self.all_distances()
+        average = (G + G.T) / 2
+        most = float(average.max())
+        np.fill_diagonal(average, np.inf)
+        return Extremes(float(average.min()), most)
 
     def distances_to(self, targets: Int[np.ndarray, " targets"]) -> Float[np.ndarray, "targets n"]:
         """G(y, s) in row k for target s = targets[k]; each column is found the first time it is asked for."""
@@ -164,6 +184,109 @@ class OnChain:
     def graph(self) -> ChainGraph:
         """The chain's edges and the distances found so far, shared by all mechanisms on the chain."""
         return graph_of(self.chain)
+
+
+class Tables(NamedTuple):
+    """The private trajectory as laws to be tabulated: s'_0 has the law `first`, transition t the law `laws[position[t]]` of every row.
+
+    A law has one number for each slot of the packed neighbours.
+    """
+
+    first: Float[np.ndarray, " n"]
+    laws: list[Float[Array, " slots"]]
+    position: Int[np.ndarray, " transitions"]
+
+    def kernels(self, arrivals: Arrivals) -> Iterator[Float[np.ndarray, " edges"]]:
+        """The law of each transition, by arriving edge."""
+        kernels = [np.asarray(law)[arrivals.slots] for law in self.laws]
+        return (kernels[at] for at in self.position)
+
+
+_law_table = jax.jit(slot_law)
+_log_law_table = jax.jit(slot_log_law)
+_law_tables = jax.jit(batch.law_tables)
+
+
+class StepLaws(OnChain):
+    """A mechanism whose next private state depends on the one before it and on the sensitive state that arrives: pi(. | s, i).
+
+    The law is that of a selection by costs: a subclass states `costs_to`, `scale`, `rule` and `loss_bounds`. One whose kernel has
+    another form overrides `law_table`, `law_tables` and `log_law_table` instead.
+    """
+
+    @property
+    def scale(self) -> float:
+        """The coin scale c that multiplies the costs."""
+        raise TypeError("a mechanism states its coin scale")
+
+    @property
+    def rule(self) -> tuple[str, float]:
+        """The selection by name, and the weight of the public prior."""
+        raise TypeError("a mechanism states its selection")
+
+    def costs_to(self, targets: Int[np.ndarray, " targets"]) -> Float[np.ndarray, "targets n"]:
+        """cost(y, s) in row k for target s = targets[k]."""
+        raise TypeError("a mechanism states its costs")
+
+    def loss_bounds(self) -> Float[np.ndarray, "n n"]:
+        """The proved bound on the loss of replacing state i by j at one time, nats."""
+        raise TypeError("a mechanism states its bound")
+
+    @property
+    def law_key(self) -> str:
+        """What the law of a step depends on besides the graph, as text; a subclass whose costs have parameters adds them."""
+        return f"{type(self).__name__} {self.scale!r} {self.rule!r}"
+
+    @functools.cached_property
+    def kernel(self) -> Kernel:
+        """The law of the next private state, as the pure functions take it (float64)."""
+        selection, prior_weight = self.rule
+        with jax.enable_x64(True):
+            return Kernel(self.graph.neighbours, jnp.float64(self.scale), jnp.float64(prior_weight), selection)
+
+    def forward(self, states: Int[np.ndarray, " steps"], start: Start) -> Forward:
+        """The private trajectory's law given s_0..s_n: the kernels of one stretch are kept, more are made again at each pass."""
+        stretches = list(batch.segments(states[1:], self.graph.neighbours.n_slots))
+        held: dict[int, list[Float[np.ndarray, " edges"]]] = {}
+
+        def kernels() -> Iterator[Float[np.ndarray, " edges"]]:
+            for k, (targets, position) in enumerate(stretches):
+                laws = held.get(k) or self.arriving_laws(targets)
+                if len(stretches) == 1:
+                    held[k] = laws
+                yield from (laws[at] for at in position)
+
+        return Forward(initial_law(self.graph, start), kernels)
+
+    def arriving_laws(self, targets: Int[np.ndarray, " targets"]) -> list[Float[np.ndarray, " edges"]]:
+        """pi(. | s, i) of every edge for each target s, on the host, in the order of the states that the edges arrive at."""
+        with jax.enable_x64(True):
+            return [table[self.graph.arrivals.slots] for table in self.law_tables(targets)]
+
+    def law_tables(self, targets: Int[np.ndarray, " targets"]) -> Float[np.ndarray, "targets slots"]:
+        """`law_table` of each target, on the host, by one call; call it under float64."""
+        return np.asarray(_law_tables(self.kernel, self.cost_rows(targets)))[: len(targets)]
+
+    def law_table(self, s: int) -> Float[Array, " slots"]:
+        """pi(. | s, i) of every row i, in the slots of the packed neighbours; call it under float64."""
+        return _law_table(self.kernel, self.cost_row(s))
+
+    def log_law_table(self, s: int) -> Float[Array, " slots"]:
+        """log pi(. | s, i) of every row i, in the slots, -inf on padding; call it under float64."""
+        return _log_law_table(self.kernel, self.cost_row(s))
+
+    def cost_rows(self, targets: Int[np.ndarray, " targets"]) -> Float[Array, "more n"]:
+        """cost(., s) of each target on the device, a rounded number of rows; call it under float64."""
+        return jnp.asarray(batch.padded(self.costs_to(targets)))
+
+    def cost_row(self, s: int) -> Float[Array, " n"]:
+        """cost(., s) on the device; call it under float64."""
+        return jnp.asarray(self.costs_to(np.asarray([s]))[0])
+
+
+def require_online(m: Any) -> None:
+    """ValueError for what holds for mechanisms that draw one step at a time alone."""
+    require_kind(m, "m", StepLaws, "give a TrajectoryMechanism or a ChenMechanism, which draw one step at a time")
 
 
 def _require_irreducible(chain: MarkovChain, edges: Edges) -> None:

@@ -1,6 +1,7 @@
-"""The joint chain of the sensitive and the private state: its transition operator, without its matrix.
+"""A random sensitive trajectory and its private one together: the joint chain, its exact law over time, and its long run.
 
-For a random sensitive trajectory the pair Z_t = (s_t, s'_t) is a Markov chain on |S|^2 states:
+The sensitive s_0, s_1, ... run the mechanism's own chain, and private s'_t follow them, so the pair Z_t = (s_t, s'_t) is a Markov chain
+on |S|^2 states:
 
     T[(s, s'), (s+, o)] = P(s, s+) K[s+, s', o],     K[s+, s', o] = pi(o | s+, s').
 
@@ -9,32 +10,25 @@ Its matrix has |E|^2 entries, but a law nu[s, s'] moves forward, and a function 
     (nu T)[s+, o]  = sum_{s'} (P^T nu)[s+, s'] K[s+, s', o],
     (T f)[s, s']   = sum_{s+} P(s, s+) H[s+, s'],     H[s+, s'] = sum_o K[s+, s', o] f[s+, o],
 
-which costs |S| |E| each. V(s, s') = G(s', s) is the error of the private state, in nats.
+which costs |S| |E| each. The kernels of all sensitive states are held where they fit in HELD_BYTES (a web graph of 3,817 states and
+58,081 edges: 1.8 GB), and are otherwise made again at each use.
 
-The kernels of all sensitive states are held where they fit in HELD_BYTES (a web graph of 3,817 states and 58,081 edges: 1.8 GB),
-and are otherwise made again at each use.
-
-The exact law of the private trajectory of a random sensitive one: no sampling noise.
-
-Sensitive s_0, s_1, ... run the mechanism's own chain, private s'_t follow them. With nu_t the law of (s_t, s'_t), T the joint chain's
-operator (`joint_chain`), V(s, s') = G(s', s) and W the edge lengths,
+*Over time.* With nu_t the law of Z_t, V(s, s') = G(s', s) the error of the private state, in nats, and W the edge lengths,
 
     nu_{t+1} = nu_t T,        P(V_t > v) = nu_t[V > v],        E V_t = nu_t V;
     taboo:    kept_0 = nu_0 1[V <= v], kept_{t+1} = (kept_t T) 1[V <= v]:  P(max_t V_t > v) = sum of the mass removed, t = 0 counted;
     entropy:  n H_n = sum_{t<n} W(s'_t, s'_{t+1}); its first two moments by carrying E[X; Z_t] and E[X^2; Z_t], X the sum of W about a
               fixed centre.
 
-Each step costs |S| |E|. Averaged over the law of sensitive trajectories: nothing here depends on anyone's data.
+Each step costs |S| |E|; there is no sampling noise. Averaged over the law of sensitive trajectories: nothing here depends on anyone's
+data.
 
-The stationary law of the joint chain of sensitive and private states: what the mechanism does in the long run.
-
-nu = nu T on |S|^2 states. Its first marginal is the chain's stationary law mu; its errors and transitions are those of a private
+*In the long run* nu = nu T. Its first marginal is the chain's stationary law mu; its errors and transitions are those of a private
 trajectory that has run for long, whatever its start. If the chain has period d, the phase between s and s' never changes, so the
-joint chain has d closed classes or more and no one stationary law: that is an error that names it.
-
-Up to ASSEMBLED entries of T (|E|^2) the law comes from elimination without subtraction, or a checked sparse solve. Larger joint
-chains are run forward from mu x mu until one step moves less than a total variation of 1e-13; the last such move is the result's
-`residual`, which is not a bound on the error where the chain mixes slowly.
+joint chain has d closed classes or more and no one stationary law: that is an error that names it. Up to ASSEMBLED entries of T
+(|E|^2) the law comes from elimination without subtraction, or a checked sparse solve. Larger joint chains are run forward from mu x mu
+until one step moves less than a total variation of 1e-13; the last such move is the result's `residual`, which is not a bound on the
+error where the chain mixes slowly.
 """
 
 from __future__ import annotations
@@ -50,8 +44,17 @@ from jaxtyping import Float
 
 from dpjax._errors import invalid, require, require_whole
 from dpjax.chains.stationary import stationary_of_chain
-from dpjax.trajectory.graph import ChainGraph, Start, at_most_one, dimensions, initial_law, probabilities, thresholds_of
-from dpjax.trajectory.mechanism import OnlineMechanism, require_online
+from dpjax.trajectory.graph import (
+    ChainGraph,
+    Start,
+    at_most_one,
+    dimensions,
+    initial_law,
+    probabilities,
+    require_online,
+    thresholds_of,
+)
+from dpjax.trajectory.protocol import OnlineMechanism
 
 HELD_BYTES = 2**31
 _GROUP_ENTRIES = 2**20  # entries of the kernels of neighbouring sensitive states that form one sparse matrix

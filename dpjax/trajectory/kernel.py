@@ -1,16 +1,6 @@
-"""The edges of a chain, packed so that a chain of thousands of states costs what its edges cost.
+"""The law of the next private state, over the edges of a chain packed by degree: pure functions.
 
-N(i) = {j : P_ij > 0} with edge lengths W_ij = -log P_ij in nats (an edge of probability 1 has length 0 and is an edge). Rows
-are sorted by degree and stored in blocks: a row of degree d takes as many slots as the next rung of the ladder 4, 8, 16, 24,
-32, 48, 64, 96, ... A web graph whose largest degree is 26 times its mean degree then takes 1.3 slots an edge, where padding
-every row to the largest degree takes 26.
-
-The flat arrays are read in two ways: row by row (`base[i]` .. `base[i] + width[i]`), for a step and for a binary search; and
-block by block (`blocks`: start, rows, width), for the law of every row at once.
-
-The law of the next private state, for every mechanism of this room: one kernel, three choices.
-
-From private state i, with sensitive state s, candidate r in N(i) has the cost
+*The law.* From private state i, with sensitive state s, candidate r in N(i) = {j : P_ij > 0} has the cost
 
     q_r = c * cost(r, s) + lambda W_ir,        W_ir = -log P_ir,
 
@@ -25,7 +15,13 @@ A draw inverts the cumulative law at one uniform of 53 bits: its duration does n
 timing channel), and each probability is right to 2^-53. Candidates less likely than that can be drawn too rarely or never: over
 n transitions the guarantee of the simulated law is epsilon up to delta <= n |N| 2^-53.
 
-Largest and smallest values over the neighbours of every state, for many functions at once.
+*The packing.* A chain of thousands of states costs what its edges cost. W is in nats (an edge of probability 1 has length 0 and is an
+edge). Rows are sorted by degree and stored in blocks: a row of degree d takes as many slots as the next rung of the ladder 4, 8, 16,
+24, 32, 48, 64, 96, ... A web graph whose largest degree is 26 times its mean degree then takes 1.3 slots an edge, where padding every
+row to the largest degree takes 26. The flat arrays are read in two ways: row by row (`base[i]` .. `base[i] + width[i]`), for a step and
+for a binary search; and block by block (`blocks`: start, rows, width), for the law of every row at once.
+
+*Largest and smallest values over the neighbours* of every state, for many functions at once:
 
     over_neighbours(edges, f, np.maximum)[i, k] = max_{j in N(i)} f[j, k]
 
@@ -69,7 +65,7 @@ class Edges(NamedTuple):
 
 
 def edges_of(chain: MarkovChain) -> Edges:
-    """The edges of `chain`, from the paths room."""
+    """The edges of `chain`, with the lengths of `dpjax.paths`."""
     lengths = edge_lengths(chain)
     lengths.sort_indices()
     return Edges(lengths.indptr.astype(np.int64), lengths.indices.astype(np.int64), lengths.data)

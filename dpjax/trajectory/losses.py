@@ -1,32 +1,29 @@
-"""The losses of all pairs of sensitive states, in tiles: kept on the disk, and left out where a bound says enough.
+"""The exact privacy loss of one step, for every pair of sensitive states.
 
     ell(s, v) = max over edges (i, o) of [ log pi(o | s, i) - log pi(o | v, i) ]
-
-for s in one band of states and v in another is one tile, and the same differences give ell(v, s) as minus their minimum. States are
-banded in the order of their largest proved bound, so that the pairs that can lose most share few tiles. n^2 |E| / 2 differences in
-all; the logarithms of the law of one state take |E| numbers, held for all states where they fit in HELD_BYTES.
-
-With a store every finished tile is a file, written whole or not at all, in a folder named by what the tile depends on, with a
-checksum: a file that was changed since is computed again. A tile is computed apart from all others, so a run that was killed continues
-to the same numbers, bit for bit.
-
-The exact privacy loss of one step, for every pair of sensitive states.
-
-    ell_c(s, v) = max_{i, o in N(i)} [ log pi(o | s, i) - log pi(o | v, i) ]
 
 is the most that any output can tell s from v at one time, whatever the private state before it. Losses of a trajectory add up
 over its steps at most (chain rule), so a mechanism is epsilon-private under an adjacency that sums a distance d up to rho as
 soon as
 
-    kappa = max_{s != v} ell_c(s, v) / d(s, v) <= epsilon / rho,
+    kappa = max_{s != v} ell(s, v) / d(s, v) <= epsilon / rho,
 
 and the exact epsilon of substituting one state by another at one time is max(ell(s, v), ell(v, s)): it is attained, since the
-private state before it can be any state. By Lemma 1, ell_c(s, v) <= c [G(s, v) + G(v, s)] for Mechanism 1 and <= epsilon/b for
+private state before it can be any state. By Lemma 1, ell(s, v) <= c [G(s, v) + G(v, s)] for Mechanism 1 and <= epsilon/b for
 Mechanism 2.
 
 Logarithms of the law come from the selection in the log domain: a ratio of probabilities would underflow once c times a
-distance passes 700. All pairs cost n^2 |E| / 2 differences, in tiles (`loss_tiles`): 43 states take milliseconds; for 3,817 states
-with 58,081 edges see the page. A largest loss needs only the tiles whose proved bound exceeds what was found elsewhere.
+distance passes 700.
+
+*Tiles.* ell(s, v) for s in one band of states and v in another is one tile, and the same differences give ell(v, s) as minus their
+minimum. States are banded in the order of their largest proved bound, so that the pairs that can lose most share few tiles: a largest
+loss needs only the tiles whose proved bound exceeds what was found elsewhere. n^2 |E| / 2 differences in all: 43 states take
+milliseconds; for 3,817 states with 58,081 edges see the page. The logarithms of the law of one state take |E| numbers, held for all
+states where they fit in HELD_BYTES.
+
+With a store every finished tile is a file, written whole or not at all, in a folder named by what the tile depends on, with a
+checksum: a file that was changed since is computed again. A tile is computed apart from all others, so a run that was killed continues
+to the same numbers, bit for bit.
 """
 
 from __future__ import annotations
@@ -44,10 +41,9 @@ from jaxtyping import Float, Int
 
 from dpjax import _atomic
 from dpjax._errors import require
-from dpjax.trajectory.graph import Start, Trajectory, initial_law, trajectory_indices
-from dpjax.trajectory.kernel import Kernel, slot_log_law
-from dpjax.trajectory.mechanism import OnlineMechanism, require_online
+from dpjax.trajectory.graph import Start, StepLaws, Trajectory, initial_law, require_online, trajectory_indices
 
+MARGIN = 1 + 1e-12  # over the round-off of a computed loss
 BAND = 256  # states a band
 HELD_BYTES = 2**31
 _EDGES = 4096  # edges at once: 9 MB of one tile's logarithms, and one row's differences, stay in the cache
@@ -68,7 +64,7 @@ class Tile(NamedTuple):
 class LossTiles:
     """The tiles of one mechanism, each found when it is asked for. store: a folder for finished tiles, made if missing."""
 
-    def __init__(self, m: OnlineMechanism, store: str | pathlib.Path | None = None) -> None:
+    def __init__(self, m: StepLaws, store: str | pathlib.Path | None = None) -> None:
         self.mechanism = m
         self.folder = None if store is None else pathlib.Path(store) / f"losses-{_digest(m)}"
         order = np.argsort(-m.loss_bounds().max(axis=1), kind="stable")
@@ -113,10 +109,10 @@ class LossTiles:
         return laws
 
 
-def log_law(m: OnlineMechanism, s: int) -> Float[np.ndarray, " edges"]:
+def log_law(m: StepLaws, s: int) -> Float[np.ndarray, " edges"]:
     """log pi(o | s, i) of every edge, on the host, in the order of the states that the edges arrive at."""
     with jax.enable_x64(True):
-        return np.asarray(_slot_log_law(m.kernel, m.cost_row(s)))[m.graph.arrivals.slots]
+        return np.asarray(m.log_law_table(s))[m.graph.arrivals.slots]
 
 
 def extremes(
@@ -127,26 +123,23 @@ def extremes(
     found[0], found[1] = -np.inf, np.inf
     for e in range(0, one.shape[1], _EDGES):
         part = other[:, e : e + _EDGES]
-        room = np.empty_like(part)
+        gaps = np.empty_like(part)
         for k, row in enumerate(one[:, e : e + _EDGES]):
-            np.subtract(row, part, out=room)
-            np.maximum(found[0, k], room.max(axis=1), out=found[0, k])
-            np.minimum(found[1, k], room.min(axis=1), out=found[1, k])
+            np.subtract(row, part, out=gaps)
+            np.maximum(found[0, k], gaps.max(axis=1), out=found[0, k])
+            np.minimum(found[1, k], gaps.min(axis=1), out=found[1, k])
     return found
 
 
-_slot_log_law: Callable[[Kernel, jax.Array], jax.Array] = jax.jit(slot_log_law)
-
-
-def _digest(m: OnlineMechanism) -> str:
+def _digest(m: StepLaws) -> str:
     """What the tiles of `m` depend on, in 16 hexadecimal digits."""
-    found = hashlib.sha256(f"{_FORMAT} {BAND} {type(m).__name__} {m.scale!r} {m.rule!r}".encode())
+    found = hashlib.sha256(f"{_FORMAT} {BAND} {m.law_key}".encode())
     for array in m.graph.edges:
         found.update(np.ascontiguousarray(array).tobytes())
     return found.hexdigest()[:16]
 
 
-def require_losses(losses: Float[np.ndarray, "*shape"], m: OnlineMechanism) -> None:
+def require_losses(losses: Float[np.ndarray, "*shape"], m: StepLaws) -> None:
     """ValueError where a loss is no number: it must never pass for none."""
     require(not np.isnan(losses).any(), "the scale", m.scale, "its losses pass the range of float64; take a smaller epsilon")
 
@@ -171,18 +164,17 @@ def _read(path: pathlib.Path, shape: tuple[int, ...]) -> Float[np.ndarray, "2 ro
 
 
 AFFORDABLE = 2e10  # n^2 |E| up to which all pairs are computed unasked: some 10 s on one core
-_SAFETY = 1 + 1e-12  # over the tiles left out, and over the rounding of a bound
 _SKIPPED = 1 + 5e-13  # a tile whose bound is within this factor of what was found is left out: half of calibration's margin
 
 Store = str | pathlib.Path | None
 
 
-def affordable(m: OnlineMechanism) -> bool:
+def affordable(m: StepLaws) -> bool:
     """Whether the exact loss of all pairs of states costs so little that it is computed unasked."""
     return m.graph.n_states**2 * len(m.graph.edges.states) <= AFFORDABLE
 
 
-def pairwise_losses(m: OnlineMechanism, store: Store = None, progress: Progress | None = None) -> Float[np.ndarray, "n n"]:
+def pairwise_losses(m: StepLaws, store: Store = None, progress: Progress | None = None) -> Float[np.ndarray, "n n"]:
     """ell(s, v) in nats for all pairs of sensitive states (row s, column v), float64; zero on the diagonal.
 
     store: a folder where finished tiles are kept, from which a killed run continues. progress: called with the tiles done and the
@@ -196,21 +188,14 @@ def pairwise_losses(m: OnlineMechanism, store: Store = None, progress: Progress 
     return losses
 
 
-def substitution_epsilon(m: OnlineMechanism, store: Store = None, progress: Progress | None = None) -> float:
+def substitution_epsilon(m: StepLaws, store: Store = None, progress: Progress | None = None) -> float:
     """The exact epsilon, in nats, of replacing any one state of a trajectory by any other: the largest of `pairwise_losses`."""
     require_online(m)
     return kappa(m, 1.0 - np.eye(m.graph.n_states), store, progress)
 
 
-def substitution_epsilon_above(m: OnlineMechanism, store: Store = None, progress: Progress | None = None) -> float:
-    """`substitution_epsilon` raised by the rounding of the computed losses, and at most the proved bound: what a claim is made of."""
-    require_online(m)
-    found = kappa(m, 1.0 - np.eye(m.graph.n_states), store, progress, error=loss_error(m))
-    return min(found, float(m.loss_bounds().max())) * _SAFETY
-
-
 def kappa(
-    m: OnlineMechanism,
+    m: StepLaws,
     distance: Float[np.ndarray, "n n"],
     store: Store = None,
     progress: Progress | None = None,
@@ -242,7 +227,7 @@ def kappa(
     return best
 
 
-def trajectory_loss(m: OnlineMechanism, w: Trajectory, v: Trajectory, start: Start = None) -> float:
+def trajectory_loss(m: StepLaws, w: Trajectory, v: Trajectory, start: Start = None) -> float:
     """The exact loss of one pair of trajectories, nats: max over outputs s' of log P(s' | w) - log P(s' | v).
 
     w, v: states of equal length, possible or not; start as in `init`. Backward over the steps, edges a step: the largest gain from
@@ -268,7 +253,7 @@ def _check_distance(distance: Float[np.ndarray, "rows columns"], n: int) -> None
     require(bool((off >= 0).all()), "distance", distance, "distances between states are 0 or more, and none is NaN")
 
 
-def _tiles(m: OnlineMechanism, store: Store) -> LossTiles:
+def _tiles(m: StepLaws, store: Store) -> LossTiles:
     require(
         store is not None or affordable(m),
         "chain",
@@ -283,14 +268,14 @@ def _largest(limit: Float[np.ndarray, "n n"], tiles: LossTiles, a: int, b: int) 
     return float(limit[np.ix_(tiles.bands[a], tiles.bands[b])].max())
 
 
-def loss_error(m: OnlineMechanism) -> float:
+def loss_error(m: StepLaws) -> float:
     """A bound on the rounding of one computed loss of `m`, nats, absolute: it does not shrink with the loss.
 
     A logarithm of the law carries that of the weighted costs and of their gaps, a few units in the last place of the largest cost, and a few
-    for each candidate of the quadrature; a loss is the difference of two. No cost is above the proved bound of the losses.
+    for each candidate of the quadrature; a loss is the difference of two. The proved bound on a loss is at least the largest weighted cost.
     """
-    costs = float(m.loss_bounds().max()) + m.rule[1] * float(m.graph.edges.lengths.max())
-    return 2.0**-52 * 8 * (costs + m.graph.neighbours.max_width + 1)
+    prior = m.rule[1] * float(m.graph.edges.lengths.max()) if type(m).rule is not StepLaws.rule else 0.0
+    return 2.0**-52 * 8 * (float(m.loss_bounds().max()) + prior + m.graph.neighbours.max_width + 1)
 
 
 def _rates(

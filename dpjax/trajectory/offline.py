@@ -1,14 +1,4 @@
-"""Backward messages and the forward laws they give: the pure functions of the offline mechanism.
-
-With M_ij = m(i, j) on the edges and e_t(j) = exp(-c G(j, w_t)),
-
-    b_n = 1,      b_{t-1}(i) = sum_{j in N(i)} M_ij e_t(j) b_t(j),
-    P(o_t = j | o_{t-1} = i) = M_ij e_t(j) b_t(j) / b_{t-1}(i),
-
-so that backward filtering and forward sampling draw exactly, at |E| a step. All in logarithms, since c G passes what float64
-holds; each message is less its largest entry, which no law notices. Nothing is checked here. Run under float64.
-
-The offline mechanism: the whole private trajectory drawn at once from the law that the guarantee allows.
+"""The offline mechanism: the whole private trajectory drawn at once from the law that the guarantee allows.
 
 Given the whole sensitive trajectory w, draw a feasible o with
 
@@ -23,6 +13,14 @@ It waits for the whole trajectory, and in return looks ahead: it makes no step f
 followed. How much one substitution changes the law depends on the rest of the trajectory, so its single-substitution epsilon is
 a supremum over all trajectories: what is reported is the bound (epsilon / rho) G_avg. A value computed at one trajectory would be
 no guarantee, and would itself tell of it.
+
+*Messages.* With M_ij = m(i, j) on the edges and e_t(j) = exp(-c G(j, w_t)),
+
+    b_n = 1,      b_{t-1}(i) = sum_{j in N(i)} M_ij e_t(j) b_t(j),
+    P(o_t = j | o_{t-1} = i) = M_ij e_t(j) b_t(j) / b_{t-1}(i),
+
+so that backward filtering and forward sampling draw exactly, at |E| a step. All in logarithms, since c G passes what float64
+holds; each message is less its largest entry, which no law notices. The pure functions check nothing. Run them under float64.
 """
 
 from __future__ import annotations
@@ -39,11 +37,13 @@ from jaxtyping import Array, Float, Int, Key, Shaped
 
 from dpjax.chains import MarkovChain
 from dpjax.trajectory import batch
+from dpjax.trajectory.adjacency import WithinRadius
 from dpjax.trajectory.batch import PER_BLOCK, begin
-from dpjax.trajectory.calibration import MARGIN
-from dpjax.trajectory.graph import Forward, Start, Trajectory, initial_law, trajectory_indices
+from dpjax.trajectory.graph import Forward, Start, Tables, Trajectory, initial_law, trajectory_indices
 from dpjax.trajectory.kernel import Kernel, weigh
-from dpjax.trajectory.mechanisms import WithinRadius
+from dpjax.trajectory.losses import MARGIN
+from dpjax.trajectory.mechanism1 import RHO
+from dpjax.trajectory.protocol import Option, TrajectoryProtocol, WorstPair, register
 
 
 def backward_messages(kernel: Kernel, distances: Float[Array, "transitions n"]) -> Float[Array, "steps n"]:
@@ -94,13 +94,19 @@ _messages = jax.jit(backward_messages)
 _laws = jax.jit(step_laws)
 
 
+BASE_WEIGHT = Option("base_weight", 0.0, "weight of the chain in the offline mechanism's base")
+_ROUNDING = 2**-50  # so that a bound computed from a matched epsilon is not above its target
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
-class OfflineMechanism(WithinRadius):
+class OfflineMechanism(WithinRadius, TrajectoryProtocol):
     """An exact draw of the whole private trajectory.
 
     chain: irreducible. epsilon: nats, 0 or more. rho: adjacency radius in nats, positive. symmetrisation: of the adjacency, as for
     Mechanism 1. base_weight: lambda >= 0.
     """
+
+    name = "offline"
 
     chain: MarkovChain
     _: dataclasses.KW_ONLY
@@ -112,9 +118,14 @@ class OfflineMechanism(WithinRadius):
     def __post_init__(self) -> None:
         self.check("base_weight")
 
-    def substitution_bound(self) -> float:
-        """The proved bound on the single-substitution epsilon: the largest of `loss_bounds`. There is no exact value to report."""
-        return float(self.loss_bounds().max()) * MARGIN
+    @property
+    def substitution_basis(self) -> str:
+        """What the single-substitution epsilon rests on: its proved bound. There is no exact value to report."""
+        return "the proved bound; the exact cost depends on the rest of the trajectory"
+
+    def proved_epsilon(self, target: float | int) -> float:
+        """The nominal epsilon whose proved bound for the replacement of any state, rounded up, is not above `target`."""
+        return target * self.rho / (self.graph.extremes.most * MARGIN) * (1 - _ROUNDING)
 
     def privatize(
         self, key: Key[Array, ""], trajectory: Trajectory, start: Start = None, check: bool = True
@@ -163,6 +174,40 @@ class OfflineMechanism(WithinRadius):
 
         return Forward(self.first_law(messages, start), kernels)
 
+    def tables(
+        self, states: Int[np.ndarray, " steps"], start: Start, held: dict[int, Float[Array, " slots"]] | None = None
+    ) -> Tables:
+        """A law for each transition, since it depends on all that is still to come."""
+        messages, n = self.messages(states), len(states) - 1
+        laws = [self.laws(states, messages, first, last) for first, last in self.stretches(n)]
+        with jax.enable_x64(True):
+            return Tables(self.first_law(messages, start), list(jnp.asarray(np.concatenate(laws))), np.arange(n, dtype=np.int32))
+
+    def worst_pair(self) -> WorstPair:
+        """Two trajectories of two transitions that differ at t = 1 in the pair of states whose bound is largest.
+
+        What a substitution costs depends on the rest of the trajectory: s_2 and the public s'_0 are those that show most, and the
+        exact value is for these two trajectories. Tries n^2 contexts: small chains.
+        """
+        bounds, n = self.loss_bounds(), self.graph.n_states
+        s, v = (int(i) for i in np.unravel_index(np.argmax(bounds), bounds.shape))
+        contexts = [(start, last) for start in range(n) for last in range(n)]
+        losses = [self._loss_of(start, (s, last), (v, last)) for start, last in contexts]
+        start, last = contexts[int(np.argmax(losses))]
+        return WorstPair(np.array([start, s, last]), np.array([start, v, last]), start, max(losses), float(bounds[s, v]))
+
+    def _loss_of(self, start: int, w: tuple[int, int], v: tuple[int, int]) -> float:
+        """The largest log-ratio, either way, of the laws of (s'_1, s'_2) given s_1, s_2 = w and = v."""
+        edges, logs = self.graph.arrivals, []
+        ends = np.repeat(np.arange(self.graph.n_states), np.diff(edges.offsets))
+        for word in (w, v):
+            one, two = (np.full((self.graph.n_states,) * 2, -np.inf) for _ in range(2))
+            for table, law in zip((one, two), self.forward(np.array([start, *word]), start).kernels(), strict=True):
+                table[edges.owners, ends] = np.log(law)
+            logs.append((one[start][:, None] + two).reshape(-1))
+        possible = np.isfinite(logs[0])
+        return float(np.abs(logs[0][possible] - logs[1][possible]).max())
+
     def stretches(self, n_steps: int) -> Iterator[tuple[int, int]]:
         """The transitions first + 1 .. last of each stretch whose laws fit in one table."""
         longest = batch.STEPS // PER_BLOCK
@@ -195,3 +240,17 @@ class OfflineMechanism(WithinRadius):
         for first, last in self.stretches(len(states) - 1):
             tables = batch.cumulative_tables(self.laws(states, messages, first, last), self.graph.neighbours.blocks)
             yield batch.Stretch(tables, np.arange(last - first, dtype=np.int32))
+
+
+register(
+    "offline",
+    OfflineMechanism,
+    options=(RHO, BASE_WEIGHT),
+    long_name="offline mechanism",
+    label="offline",
+    style=5,
+    place=4,
+    compared=False,  # it waits for the whole trajectory, and only its bound can be matched
+    ours=True,
+    law_for_each_step=True,
+)

@@ -3,7 +3,7 @@
 With n states and beta = 1/(n - 1 + e^epsilon), the reported state is the sensitive one with probability tau = e^epsilon beta and any
 other one with probability beta. Replacing one sensitive state at one time changes the probability of any output by a factor of at
 most tau/beta = e^epsilon, attained: the single-substitution epsilon is epsilon exactly, at every time, the first included. The chain
-is not used, and the output need not be a path of it.
+is not used, and the output need not be a path of it: its empirical entropy is infinite unless every transition is possible.
 
 Restricted to what can follow the private state before, randomised response is Mechanism 2 of the trajectory paper,
 `dpjax.ChenMechanism(chain, epsilon=epsilon, b=1)`: n becomes the number of neighbours, and a sensitive state that is not among them
@@ -20,17 +20,24 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
+from dpjax._errors import require_number
 from dpjax._random import open_uniform
 from dpjax.chains import MarkovChain
-from dpjax.counts.postprocess import checked_epsilon
 from dpjax.paths import distances_to
-from dpjax.trajectory.graph import ChainGraph, Trajectory, graph_of, trajectory_indices
+from dpjax.trajectory import batch
+from dpjax.trajectory.adjacency import HammingAdjacency
+from dpjax.trajectory.exact import ExactLaw, entropies, law_along
+from dpjax.trajectory.graph import Forward, Start, Tables, Trajectory, at_most_one, graph_of, thresholds_of, trajectory_indices
+from dpjax.trajectory.kernel import Neighbours
+from dpjax.trajectory.protocol import OneLoss, WorstPair, register
 
 
 @jax.jit
@@ -42,16 +49,64 @@ def respond(key: Key[Array, ""], states: Int[Array, " steps"], n: Int[Array, ""]
     return jnp.where(kept, states, other + (other >= states).astype(states.dtype))
 
 
+class Reports(NamedTuple):
+    """Reported trajectories ready to be drawn."""
+
+    states: Int[np.ndarray, " steps"]
+    n: Int[np.ndarray, ""]
+    keep: Float[np.ndarray, ""]
+
+    def draw(self, neighbours: Neighbours, key: Key[Array, ""], first: Any, n: int) -> Int[Array, "n steps"]:
+        """Trajectories first .. first + n - 1, int32; pure. The neighbours are not used."""
+        lanes = jnp.asarray(first).astype(jnp.int32) + jnp.arange(n, dtype=jnp.int32)
+        keys = jax.vmap(jax.random.fold_in, (None, 0))(key, lanes)
+        return jax.vmap(respond, (0, None, None, None))(keys, self.states, self.n, self.keep)
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
-class RandomisedResponse:
+class ReportedLaw(ExactLaw):
+    """The exact law of reports, which are independent over time."""
+
+    def exceedance(self, v: Any) -> np.float64 | Float[np.ndarray, " thresholds"]:
+        """P(max_t V_t > v), strictly, t = 0 included; v (nats) a number or an array of thresholds, the result of its shape."""
+        thresholds = thresholds_of(v)
+        total, kept = np.zeros(thresholds.size), np.ones(thresholds.size)
+        for over in self.step_exceedance(thresholds.reshape(-1)):
+            total, kept = total + kept * over, kept * (1 - over)
+        return at_most_one(total.reshape(thresholds.shape)[()])
+
+
+_draw = jax.jit(Reports.draw, static_argnums=4)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RandomisedResponse(OneLoss):
     """Randomised response over the states of `chain`; epsilon > 0 nats, for one state at one time."""
+
+    name = "randomised-response"
+    feasible = False
 
     chain: MarkovChain
     _: dataclasses.KW_ONLY
     epsilon: float | int
 
     def __post_init__(self) -> None:
-        checked_epsilon(self.epsilon)
+        require_number(self.epsilon, "epsilon", "give a positive, finite privacy parameter in nats", lambda x: x > 0)
+        graph_of(self.chain)
+
+    @property
+    def adjacency(self) -> HammingAdjacency:
+        """Trajectories that differ in one state; s_0 is protected too."""
+        return HammingAdjacency(b=1)
+
+    @property
+    def each(self) -> float:
+        """epsilon, attained at every pair of states."""
+        return float(self.epsilon)
+
+    def proved_epsilon(self, target: float | int) -> float:
+        """The target itself."""
+        return float(target)
 
     @property
     def keep(self) -> float:
@@ -76,29 +131,109 @@ class RandomisedResponse:
 
     def expected_errors(self, trajectory: Trajectory) -> Float[np.ndarray, " steps"]:
         """E G(s'_t, s_t) for t = 0..n, nats, exactly."""
-        states = trajectory_indices(self._graph, trajectory, check=False)
+        states = trajectory_indices(self.graph, trajectory, check=False)
         distinct, position = np.unique(states, return_inverse=True)
         return self.other * distances_to(self.chain, distinct).sum(axis=1)[position]
 
     def infeasible_rate(self, trajectory: Trajectory) -> Float[np.ndarray, " transitions"]:
         """P(the chain has no transition from s'_{t-1} to s'_t), t = 1..n, exactly."""
-        states = trajectory_indices(self._graph, trajectory, check=False)
+        states = trajectory_indices(self.graph, trajectory, check=False)
         leaves, arrives, edges = self._degrees
         before, after = states[:-1], states[1:]
         excess = self.keep - self.other
-        kept = excess**2 * self._graph.feasible(before, after)
+        kept = excess**2 * self.graph.feasible(before, after)
         return 1 - (self.other**2 * edges + excess * self.other * (leaves[before] + arrives[after]) + kept)
 
-    def privatize(self, key: Key[Array, ""], trajectory: Trajectory) -> Int[Array, " steps"]:
-        """A reported trajectory, s'_0 included: state indices, int32."""
-        states = trajectory_indices(self._graph, trajectory, check=False).astype(np.int32)
+    def privatize(
+        self, key: Key[Array, ""], trajectory: Trajectory, start: Start = None, check: bool = False
+    ) -> Int[Array, " steps"]:
+        """A reported trajectory, s'_0 included: state indices, int32. start is not read: s_0 is reported as any other state."""
+        states = trajectory_indices(self.graph, trajectory, check).astype(np.int32)
         return respond(key, jnp.asarray(states), jnp.int32(self.chain.n_states), jnp.float32(self.keep))
 
+    def sample(
+        self, key: Key[Array, ""], trajectory: Trajectory, n: int, start: Start = None, first: int = 0, check: bool = False
+    ) -> Int[Array, "n steps"]:
+        """`n` reported trajectories, (n, n_transitions + 1) int32; row i is `privatize(fold_in(key, first + i), trajectory)`."""
+        states = trajectory_indices(self.graph, trajectory, check)
+        batch.require_lanes(n, first, len(states))
+        return _draw(self._reports(states), self.graph.neighbours, key, first, n)
+
+    def _reports(self, states: Int[np.ndarray, " steps"]) -> Reports:
+        return Reports(states.astype(np.int32), np.asarray(self.chain.n_states, np.int32), np.asarray(self.keep, np.float32))
+
+    def forward(self, states: Int[np.ndarray, " steps"], start: Start) -> Forward:
+        """The reports as a Markov chain on the chain's edges: right where every pair of states is an edge."""
+        ends = np.repeat(np.arange(self.chain.n_states), np.diff(self.graph.arrivals.offsets))
+
+        def kernels() -> Iterator[Float[np.ndarray, " edges"]]:
+            return (self.law(int(s))[ends] for s in states[1:])
+
+        return Forward(self.law(int(states[0])), kernels)
+
+    def tables(
+        self, states: Int[np.ndarray, " steps"], start: Start, held: dict[int, Float[Array, " slots"]] | None = None
+    ) -> Tables:
+        """The law of each report over all states: they are independent, so there is no row for each state."""
+        distinct, position = np.unique(states[1:], return_inverse=True)
+        laws = [jnp.asarray(self.law(int(s))) for s in distinct]
+        return Tables(self.law(int(states[0])), laws, position.astype(np.int32))
+
+    def draws(self, states: Int[np.ndarray, " steps"], tables: Tables) -> Reports:
+        """The reports, ready to be drawn."""
+        return self._reports(states)
+
+    def exact_law(self, trajectory: Trajectory, start: Start = None, check: bool = False) -> ReportedLaw:
+        """The exact law of `privatize`; where some transition is impossible the moments of the entropy are infinite."""
+        states = trajectory_indices(self.graph, trajectory, check)
+        marginals = np.stack([self.law(int(s)) for s in states])
+        entropy, variance = np.inf, np.inf
+        if self._complete:
+            walked = law_along(self.graph, states, self.forward(states, start))
+            entropy, variance = walked.expected_entropy, walked.variance_entropy
+        return ReportedLaw(
+            marginals=marginals,
+            expected_error=self.expected_errors(states),
+            expected_entropy=entropy,
+            variance_entropy=variance,
+            impossible=self.infeasible_rate(states),
+            graph=self.graph,
+            trajectory=states,
+            _forward=self.forward(states, start),
+        )
+
+    def entropies(
+        self, tables: Tables, lengths: Int[np.ndarray, " lengths"]
+    ) -> tuple[Float[np.ndarray, " lengths"], Float[np.ndarray, " lengths"]]:
+        """As in every mechanism; both infinite where some transition is impossible."""
+        if not self._complete:
+            return np.full(len(lengths), np.inf), np.full(len(lengths), np.inf)
+        ends = np.repeat(np.arange(self.chain.n_states), np.diff(self.graph.arrivals.offsets))
+        kernels = (np.asarray(tables.laws[at])[ends] for at in tables.position)
+        return entropies(self.graph.arrivals, tables.first, kernels, lengths)
+
+    def worst_pair(self) -> WorstPair:
+        """Any two states: the bound is attained at each pair."""
+        return WorstPair(np.array([0, 0]), np.array([0, self.chain.n_states - 1]), None, self.each, self.each)
+
     @property
-    def _graph(self) -> ChainGraph:
-        return graph_of(self.chain)
+    def _complete(self) -> bool:
+        """Whether every pair of states is an edge."""
+        return len(self.graph.edges.states) == self.chain.n_states**2
 
     @functools.cached_property
     def _degrees(self) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"], int]:
-        edges, n = self._graph.edges, self.chain.n_states
+        edges, n = self.graph.edges, self.chain.n_states
         return np.bincount(edges.owners, minlength=n), np.bincount(edges.states, minlength=n), len(edges.states)
+
+
+register(
+    "randomised-response",
+    RandomisedResponse,
+    long_name="randomised response among all states",
+    label="randomised response",
+    style=6,
+    place=6,
+    audited=False,
+    note="s_0 is protected too",
+)

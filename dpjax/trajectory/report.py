@@ -14,14 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpjax._decimals import decimal_up, shown
-from dpjax._errors import require_kind
-from dpjax.trajectory.calibration import MARGIN
-from dpjax.trajectory.losses import affordable, substitution_epsilon_above
-from dpjax.trajectory.mechanism import OnlineMechanism
-from dpjax.trajectory.mechanisms import Adjacency, ChenMechanism, TrajectoryMechanism
-from dpjax.trajectory.offline import OfflineMechanism
-
-_EXACT = "exactly computed"
+from dpjax.trajectory.protocol import TrajectoryProtocol, require_mechanism
 
 
 class ProtectionReport(NamedTuple):
@@ -36,7 +29,7 @@ class ProtectionReport(NamedTuple):
     g_max: float
     most_differences: float  # the most states in which adjacent trajectories may differ: floor(rho / g_min), inf where g_min is 0
     vacuous: bool  # no two trajectories that differ after the first state are adjacent
-    substitution_epsilon: float  # replacing any one state by any other: exact, rounded up, or its proved bound
+    substitution_epsilon: float  # replacing any one state by any other: exact, or its proved bound
     substitution_bound: float  # the proved bound
     exact: bool  # whether substitution_epsilon is exact
     basis: str  # what substitution_epsilon rests on, in words
@@ -56,42 +49,26 @@ class ProtectionReport(NamedTuple):
         return "\n".join(lines)
 
 
-def protection(m: TrajectoryMechanism | ChenMechanism | OfflineMechanism) -> ProtectionReport:
+def protection(m: TrajectoryProtocol) -> ProtectionReport:
     """What `m` protects on its chain. Needs the distances of all pairs of states."""
-    require_kind(m, "m", (OnlineMechanism, OfflineMechanism), "give a TrajectoryMechanism, ChenMechanism or OfflineMechanism")
+    require_mechanism(m)
     upper = np.triu_indices(m.graph.n_states, 1)
-    bound = float(m.loss_bounds().max()) * MARGIN
-    adjacency = m.adjacency
-    if isinstance(adjacency, Adjacency):
-        apart = adjacency.symmetrised(m.graph.all_distances())[upper]
-        radius, words = adjacency.rho, f"trajectories within rho {adjacency.rho:g} nats (Definition 4, {adjacency.symmetrisation})"
-    else:
-        apart = np.ones(len(upper[0]))
-        radius, words = float(adjacency.b), f"trajectories that differ in at most {adjacency.b} states (Hamming)"
-    g_min = float(apart.min(initial=np.inf))
-    within = int((apart <= radius).sum())
-    substitution, basis = _substitution(m, bound)
+    adjacency, guarantee = m.adjacency, m.guarantee()
+    apart = adjacency.apart(m.graph.all_distances())[upper]
+    g_min, within = float(apart.min(initial=np.inf)), int((apart <= adjacency.radius).sum())
+    bound = m.substitution_bound()
     return ProtectionReport(
         epsilon=m.epsilon,
-        adjacency=words,
+        adjacency=adjacency.words,
         n_states=m.graph.n_states,
         n_pairs=len(apart),
         pairs_within_rho=within,
         g_min=g_min,
         g_max=float(apart.max(initial=0.0)),
-        most_differences=np.floor(radius / g_min) if g_min > 0 else np.inf,
+        most_differences=np.floor(adjacency.radius / g_min) if g_min > 0 else np.inf,
         vacuous=within == 0,
-        substitution_epsilon=substitution,
+        substitution_epsilon=guarantee.substitution if guarantee.exact else bound,
         substitution_bound=bound,
-        exact=basis == _EXACT,
-        basis=basis,
+        exact=guarantee.exact,
+        basis=m.substitution_basis,
     )
-
-
-def _substitution(m: TrajectoryMechanism | ChenMechanism | OfflineMechanism, bound: float) -> tuple[float, str]:
-    """The single-substitution epsilon, and what it rests on."""
-    if isinstance(m, OfflineMechanism):
-        return bound, "the proved bound; the exact cost depends on the rest of the trajectory"
-    if not affordable(m):
-        return bound, "the proved bound; all pairs are too many for the exact value"
-    return substitution_epsilon_above(m), _EXACT

@@ -1,6 +1,6 @@
-"""The exact law of Mechanism 1 as a function that differentiates: from transition probabilities, epsilon, rho to tails and entropies.
+"""The exact law of Mechanism 1 as functions that differentiate: from transition probabilities, epsilon, rho to tails, entropies, long run.
 
-`exact_law` is made for large chains on the host. Here the same recursions (`evolution`) are pure JAX over dense matrices, for chains
+`exact_law` is made for large chains on the host. Here the same recursions (`graph`) are pure JAX over dense matrices, for chains
 of up to a few hundred states. With W = -log P, G its closure (`dpjax.paths`), c = epsilon / (2 rho) and K_s(i, o) = pi(o | s, i):
 
     a_t = a_{t-1} K_{w_t},      E V_t = a_t G(., w_t),      E H_n = (1/n) sum_t sum_{i,o} a_{t-1}(i) K_{w_t}(i, o) W(i, o),
@@ -16,9 +16,7 @@ product with such a change, or `dpjax.chains.elasticities`. P moves the law thro
 every 1[G > v] held. Put v between distances. Derivatives in epsilon, rho and prior_weight see no jump. At ties of shortest paths G has
 a kink (`dpjax.paths.closure`).
 
-The long run of Mechanism 1 as a function that differentiates: the stationary law of the sensitive and the private state.
-
-With T the operator of the joint chain (`joint_chain`), nu = nu T and sum nu = 1. For any probabilities u the linear equation
+*The long run.* With T the operator of the joint chain (`joint`), nu = nu T and sum nu = 1. For any probabilities u the linear equation
 
     A x = u,      A x = x - x T + (sum x) u,
 

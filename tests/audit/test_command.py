@@ -6,6 +6,8 @@ import pytest
 
 from dpjax.cli import main
 
+NOISY = ["discrete-laplace", "discrete-gaussian"]
+
 
 @pytest.fixture
 def call(capsys):
@@ -34,8 +36,8 @@ def test_every_mechanism_unless_told(call):
     assert (code, complaint) == (0, "")
     lines = said.splitlines()
     names = [re.split(r"\s{2,}", line)[0] for line in lines[1:-1]]
-    assert names == ["dirichlet", "pseudocount", "matrix", "trajectory", "offline", "chen", "permute-and-flip"]
-    assert said.count("honest as far as these draws show") == 7
+    assert names == ["dirichlet", "pseudocount", "matrix", "trajectory", "offline", "chen", "permute-and-flip", *NOISY]
+    assert said.count("honest as far as these draws show") == 9
 
 
 def test_a_claim_that_is_too_small(call):
@@ -54,6 +56,17 @@ def test_theorem_1_is_claimed_where_gamma_is_given(call):
     row = re.split(r"\s{2,}", said.splitlines()[1])
     assert row[1] == "0.00199535"
     assert row[4] == "2.2119"
+
+
+def test_noisy_counts_at_their_target(call):
+    code, said, _ = call(*NOISY, "--epsilon", 2, "--draws", 20_000)
+    assert code == 0
+    rows = [re.split(r"\s{2,}", line) for line in said.splitlines()[1:3]]
+    assert [row[0] for row in rows] == NOISY
+    assert [row[1] for row in rows] == ["0", "0.01"]
+    assert rows[0][3] == "2.0000"
+    assert 1.9 < float(rows[1][3]) <= 2
+    assert all(float(row[2]) > 0.5 * float(row[3]) for row in rows)
 
 
 def test_a_users_own_counts(call, tmp_path):

@@ -10,7 +10,6 @@ from dpjax.audit import (
     epsilon_limit,
     lower_bound,
     lower_limit,
-    offline_target,
     selection_target,
     trajectory_target,
     upper_limit,
@@ -91,5 +90,6 @@ def test_counts_that_cannot_be():
 
 def test_a_mechanism_of_another_kind():
     chain = MarkovChain.from_matrix(np.array([[0.5, 0.5], [0.3, 0.7]]))
-    refused("m", trajectory_target, OfflineMechanism(chain, epsilon=1.0, rho=1.0), None, chain)
-    refused("m", offline_target, ChenMechanism(chain, epsilon=1.0), None, chain)
+    refused(
+        "m", trajectory_target, None, chain, "m", [ChenMechanism(chain, epsilon=1.0), OfflineMechanism(chain, epsilon=1.0, rho=1.0)]
+    )

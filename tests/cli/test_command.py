@@ -120,7 +120,8 @@ def test_a_failed_cell_makes_the_exit_code_1(call, config, tmp_path):
         (["--set", "sweep.memory=1 KB"], "sweep.memory is 1,000 bytes. One block of 16 samples needs"),
         (
             ["--set", "workload=none"],
-            "workload is 'none'. Known are dirichlet-vector, dirichlet-matrix, count-matrix, trajectory, and package.module:builder",
+            "workload is 'none'. Known are dirichlet-vector, dirichlet-matrix, count-matrix, count-comparison, trajectory, and"
+            " package.module:builder",
         ),
         (["--set", "workload=trajectries"], "workload is 'trajectries'. Did you mean trajectory? Known are dirichlet-vector,"),
         (["--set", "sweep.memory=lots"], "sweep.memory is 'lots'. Give bytes, or a text such as '256 MiB'"),

@@ -1,13 +1,18 @@
 """The scripts behind the figures: what they compute is what the pages say, on the smallest inputs that show it."""
 
 import csv
+import pathlib
+import sys
 
 import numpy as np
 import pytest
 
+import dpjax
 from dpjax.chains import MarkovChain
 from dpjax.trajectory import kappa, substitution_epsilon
+from experiments import __main__ as every
 from experiments import accountants, calibration, geometric
+from experiments.reproduction import Row
 
 
 def test_geometric_noise_has_the_divergence_of_its_draws():
@@ -48,3 +53,61 @@ def test_calibrated_mechanisms_keep_their_promise():
     rows = list(calibration.gains("three", chain))
     assert [row[2:4] for row in rows] == [(a, e) for a in ("average", "max", "Hamming") for e in ("0.1", "1", "10")]
     assert all(float(row[4]) >= 1 for row in rows)
+
+
+@pytest.fixture
+def toys(monkeypatch):
+    """Experiments that compute nothing, in the place of all, in this process; the order in which they ran."""
+    ran = []
+
+    def toy(name):
+        def run(out, data):
+            ran.append(name)
+            print(f"== {name}")
+            if name in every.WRITING:
+                return [pathlib.Path(out, f"{name}.png")]
+            return [Row(id=f"B{len(name)}", quantity=name, published="", ours="", data="", why="")]
+
+        return run
+
+    monkeypatch.setattr(every, "IN_ORDER", {name: toy(name) for name in every.IN_ORDER})
+    monkeypatch.setattr(dpjax, "enable_compilation_cache", lambda: None, raising=False)
+    return ran
+
+
+def test_the_last_line_says_where_to_look_and_the_grades_come_first(toys, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["experiments", "--out", str(tmp_path), "--processes", "1"])
+    every.main()
+    assert toys[0] == "grades"
+    assert sorted(toys) == sorted(every.IN_ORDER)
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith(f"Done. Begin with {tmp_path}/reproduction.md")
+    lines = (tmp_path / "reproduction.md").read_text().splitlines()[2:]
+    assert [line.split(" | ")[1] for line in lines] == [
+        "grades",
+        "accountants",
+        "taxis",
+        "attraction",
+        "trajectories",
+        "calibration",
+    ]
+
+
+def test_an_experiment_apart_hands_back_what_it_said_and_the_code_that_it_ended_with(toys, tmp_path, monkeypatch):
+    found, said, _, code = every._apart("grades", tmp_path, None)
+    assert ([row.quantity for row in found], said, code) == (["grades"], "== grades\n", None)
+
+    def failing(out, data):
+        print("half of it")
+        raise SystemExit(1)
+
+    monkeypatch.setitem(every.IN_ORDER, "grades", failing)
+    assert every._apart("grades", tmp_path, None)[:2] == ([], "half of it\n")
+    assert every._apart("grades", tmp_path, None)[3] == 1
+
+
+def test_a_wrong_number_of_processes_is_refused(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["experiments", "--processes", "0"])
+    with pytest.raises(SystemExit, match="2"):
+        every.main()
+    assert "--processes is 0; give 1 or more" in capsys.readouterr().err

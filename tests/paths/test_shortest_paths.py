@@ -14,7 +14,6 @@ from scipy.sparse.csgraph import dijkstra
 
 from dpjax.paths import (
     choose_method,
-    closure_by_squaring,
     distances_by_relaxation,
     distances_to,
     edge_lengths,
@@ -23,6 +22,23 @@ from dpjax.paths import (
     shortest_paths,
     unreachable_pair,
 )
+
+
+@jax.jit
+def closure_by_squaring(lengths):
+    """The min-plus closure by repeated squaring, a check on Floyd-Warshall at log2(n) times its work.
+
+    With D_0 = W, 0 on the diagonal, D_{m+1}(i, j) = min_k D_m(i, k) + D_m(k, j) holds the shortest lengths over paths of at most
+    2^(m+1) edges; a shortest path has at most n - 1 of them.
+    """
+
+    def square(D):
+        return jax.lax.map(lambda row: jnp.min(row[:, None] + D, axis=0), D)
+
+    n = lengths.shape[0]
+    start = jnp.where(jnp.eye(n, dtype=bool), 0, lengths)
+    return jax.lax.fori_loop(0, max(n - 1, 1).bit_length(), lambda _, D: square(D), start)
+
 
 P3 = np.array([[0.92, 0.05, 0.03], [0.04, 0.91, 0.05], [0.01, 0.09, 0.90]])
 P4 = np.array([[0, 0.7, 0.3, 0], [0, 0, 0.6, 0.4], [0.5, 0, 0, 0.5], [0.2, 0.8, 0, 0]])

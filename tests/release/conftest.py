@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from dpjax import counts
 from dpjax.release import Plan, Records
 
 LABELS = ("a", "b", "c")
@@ -15,6 +16,12 @@ def records_of(matrix):
         if count:
             found.counts[i, j] += int(count)
     return found
+
+
+def form_of(name, *, epsilon, delta, adjacency="replace", persons=None, cells=2, row_records=1.0, **options):
+    """What a release at this target draws with."""
+    target = counts.Target(epsilon, delta, counts.Neighbours(adjacency, persons))
+    return counts.exact_sampler(name, target, counts.Planning(cells, row_records), **options)
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,8 @@ written out here, so that a later OpenDP does not change what the tests call old
 import math
 from fractions import Fraction
 
+from dpjax.counts import Neighbours
+from dpjax.counts.neighbours import given
 from dpjax.release import ThresholdedSelection
 
 RECORD = {"replace": (2, 2, 1), "add-remove": (1, 1, 1)}
@@ -22,9 +24,8 @@ def old_selection(epsilon, delta, adjacency, persons=None):
     threshold = max(linf + 1, linf - 3 - math.floor(scale * math.log(least * (1 + q))))
     while old_delta(scale, threshold, (l0, l1, linf)) > delta:
         threshold += 1
-    return unverified(
-        epsilon=epsilon, delta=delta, adjacency=adjacency, scale=Fraction(scale), threshold=threshold, persons=persons
-    )
+    neighbours = given(Neighbours(adjacency, persons))
+    return unverified(epsilon=epsilon, delta=delta, adjacency=neighbours, scale=Fraction(scale), threshold=threshold)
 
 
 def old_distance(adjacency, persons=None):

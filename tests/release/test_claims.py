@@ -17,12 +17,11 @@ import numpy as np
 import pytest
 
 from dpjax._decimals import decimal_down, decimal_up, shown
-from dpjax.counts import PseudocountMechanism
+from dpjax.counts import PersonBound, PseudocountMechanism
 from dpjax.design.matrix import certify
 from dpjax.release import Plan, restated
 from dpjax.release.claims import factor_up, shown_factor
 from dpjax.release.statement import in_words
-from dpjax.release.unit import PersonBound
 from tests.release.laws import dirichlet_multinomial, outcomes
 
 CELLS = tuple(itertools.product(range(2), repeat=2))
@@ -146,7 +145,7 @@ def blocks(plan, table, support):
 @functools.lru_cache(maxsize=64)
 def noise(form):
     """The law of the noise as far as it matters, and by the largest count of a table beyond."""
-    reach, least = 8, 1e-11 if form.persons is None else 1e-7
+    reach, least = 8, 1e-11 if form.neighbours.persons is None else 1e-7
     while form.pmf(reach)[0] > least:
         reach += 1
     return form.pmf(reach + 8)
@@ -187,7 +186,7 @@ def divergence(plan, first, second, epsilon):
 
 def worst(plan, relation, unit, epsilon, changes=1):
     """The largest divergence over the neighbours of this relation that the test makes."""
-    pairs = neighbours(relation, unit, plan.form.persons, changes)
+    pairs = neighbours(relation, unit, plan.form.neighbours.persons, changes)
     return max(divergence(plan, first, second, epsilon * (1 + 1e-12)) for first, second in pairs)
 
 

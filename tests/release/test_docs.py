@@ -4,9 +4,9 @@ import doctest
 import pathlib
 import re
 
-from dpjax.release import exact as urn
+from dpjax import _exact as urn
+from dpjax.counts import persons as spreads
 from dpjax.release import secret as persons
-from dpjax.release import spreads
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "release.md"
 

@@ -5,11 +5,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dpjax._rationals import rounded_down, rounded_up, verified
 from dpjax.counts import PseudocountMechanism
-from dpjax.release import PaperForm, Theorem7Form
-from dpjax.release.forms import dirichlet_error, laplace_error, pseudocount_error, reference_shares, uniform_error
-from dpjax.release.rationals import rounded_down, rounded_up, verified
+from dpjax.counts.dirichlet import ExactDirichlet
+from dpjax.counts.planning import dirichlet_error, laplace_error, pseudocount_error, reference_shares, uniform_error
+from dpjax.counts.pseudocount import ExactPseudocount
 from dpjax.simplex import MatrixMechanism, PublicRows
+from tests.release.conftest import form_of
 
 
 @pytest.mark.parametrize("x", [1e-9, 0.1, 1.0, 0.4720736894674178, 12345.678, 1e18])
@@ -32,34 +34,39 @@ def test_verified_steps_down_to_where_the_target_holds():
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (0.2, 0.01), (8.0, 1e-9)])
 def test_the_pair_that_is_used_meets_the_target_and_wastes_little(epsilon, delta, adjacency):
-    form = Theorem7Form.calibrate(epsilon=epsilon, delta=delta, adjacency=adjacency, cells=20, row_records=300)
+    form = form_of("pseudocount", epsilon=epsilon, delta=delta, adjacency=adjacency, cells=20, row_records=300)
     assert float(form.mechanism.exact_delta(epsilon)) <= delta
     best = PseudocountMechanism.calibrate(epsilon=epsilon, delta=delta, pseudocount=float(form.pseudocount), adjacency=adjacency)
     assert 1 - 2**-10 < float(form.scale) / best.scale <= 1
 
 
 def test_parameters_that_spend_more_are_refused():
-    form = Theorem7Form.calibrate(epsilon=1.0, delta=0.02, cells=3, row_records=50)
+    form = form_of("pseudocount", epsilon=1.0, delta=0.02, cells=3, row_records=50)
     with pytest.raises(ValueError, match="spend"):
-        Theorem7Form(epsilon=1.0, delta=0.02, scale=form.scale * Fraction(17, 16), pseudocount=form.pseudocount)
+        ExactPseudocount(epsilon=1.0, delta=0.02, scale=form.scale * Fraction(17, 16), pseudocount=form.pseudocount)
     with pytest.raises(ValueError, match="rationals that a float holds exactly"):
-        Theorem7Form(epsilon=1.0, delta=0.02, scale=Fraction(1, 3), pseudocount=form.pseudocount)
+        ExactPseudocount(epsilon=1.0, delta=0.02, scale=Fraction(1, 3), pseudocount=form.pseudocount)
     with pytest.raises(ValueError, match="a larger pseudocount is needed"):
-        Theorem7Form.calibrate(epsilon=1.0, delta=1e-6, cells=3, row_records=50, pseudocount=2.0)
+        form_of("pseudocount", epsilon=1.0, delta=1e-6, cells=3, row_records=50, pseudocount=2.0)
 
 
 def test_alpha_is_the_best_of_those_near_it_for_the_planned_row():
-    form = Theorem7Form.calibrate(epsilon=1.0, delta=1e-6, cells=30, row_records=2000)
+    form = form_of("pseudocount", epsilon=1.0, delta=1e-6, cells=30, row_records=2000)
     chosen = form.expected_error(2000, 30)
     for factor in (0.6, 2.0):
-        other = Theorem7Form.calibrate(
-            epsilon=1.0, delta=1e-6, cells=30, row_records=2000, pseudocount=max(10.8, float(form.pseudocount) * factor)
+        other = form_of(
+            "pseudocount",
+            epsilon=1.0,
+            delta=1e-6,
+            cells=30,
+            row_records=2000,
+            pseudocount=max(10.8, float(form.pseudocount) * factor),
         )
         assert chosen <= other.expected_error(2000, 30)
 
 
 def test_whole_weights_are_the_shapes():
-    form = Theorem7Form.calibrate(epsilon=1.0, delta=0.02, cells=3, row_records=50)
+    form = form_of("pseudocount", epsilon=1.0, delta=0.02, cells=3, row_records=50)
     counts = [0, 7, 2**63 - 1]
     urn = form.urn(0, counts)
     shapes = [Fraction(w, urn.unit) for w in urn.weights]
@@ -67,7 +74,7 @@ def test_whole_weights_are_the_shapes():
 
 
 def test_the_papers_form_has_the_papers_shapes_and_its_exact_privacy():
-    form = PaperForm(epsilon=2.0, delta=1e-3, eta=0.05).fitted([98, 0, 400, 30], np.array([5, 5, 5, 1]))
+    form = ExactDirichlet(epsilon=2.0, delta=1e-3, eta=0.05).fitted([98, 0, 400, 30], np.array([5, 5, 5, 1]))
     assert [k == 0 for k in form.concentrations] == [False, True, False, True]
     assert form.urn(1, [0] * 5) is None
     urn = form.urn(0, [39, 29, 15, 8, 7])
@@ -79,7 +86,7 @@ def test_the_papers_form_has_the_papers_shapes_and_its_exact_privacy():
     best = MatrixMechanism.calibrate(rows=rows, epsilon=2.0, delta=1e-3)
     assert np.all(np.asarray(used.k) >= best.k * (1 - 2**-10))
     with pytest.raises(ValueError, match="a floor under every share"):
-        PaperForm(epsilon=2.0, delta=1e-3, eta=0.9)
+        ExactDirichlet(epsilon=2.0, delta=1e-3, eta=0.9)
 
 
 @pytest.mark.statistical

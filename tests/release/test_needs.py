@@ -149,7 +149,7 @@ def test_a_draw_that_runs_out_of_memory_says_what_was_charged_and_that_nothing_w
 
 
 def test_draws_made_one_by_one_are_the_same_law():
-    from dpjax.release.exact import polya_urn
+    from dpjax._exact import polya_urn
 
     counts = polya_urn([2**62, 2**62, 0], 1, 500)
     assert counts.dtype == np.int64

@@ -8,12 +8,12 @@ import pytest
 
 from dpjax.audit import lower_bound
 from dpjax.counts import DiscreteGaussianMechanism, DiscreteLaplaceMechanism
-from dpjax.release import NoiseForm, PersonBound, PersonSampler, Plan, error_bars
+from dpjax.counts.discrete_gaussian import concentrated_delta
+from dpjax.release import PersonBound, PersonSampler, Plan, error_bars
 from dpjax.release.error_bars import quantile
 from dpjax.release.model import floored
-from dpjax.release.noise_form import concentrated_delta
 from dpjax.release.output import dataset, read_release
-from tests.release.conftest import records_of
+from tests.release.conftest import form_of, records_of
 
 LABELS = ("a", "b", "c")
 NOISES = ("discrete-laplace", "discrete-gaussian")
@@ -27,18 +27,18 @@ def plan(request):
 
 def test_scales_are_those_of_the_sensitivities():
     def scale(epsilon=0.5, **kw):
-        return NoiseForm.calibrate("discrete-laplace", epsilon=epsilon, delta=0.1, **kw).parameter
+        return form_of("discrete-laplace", epsilon=epsilon, delta=0.1, **kw).parameter
 
     assert scale() == 4
     assert scale(adjacency="add-remove") == 2
     assert scale(0.1, persons=PersonBound(5)) == 100
-    form = NoiseForm.calibrate("discrete-laplace", epsilon=0.5, delta=0.1)
+    form = form_of("discrete-laplace", epsilon=0.5, delta=0.1)
     assert form.delta == 0
     with pytest.raises(ValueError, match="spends 1"):
         dataclasses.replace(form, parameter=Fraction(399, 100))
-    one = NoiseForm.calibrate("discrete-gaussian", epsilon=1.0, delta=1e-6)
-    five = NoiseForm.calibrate("discrete-gaussian", epsilon=1.0, delta=1e-6, persons=PersonBound(5))
-    spread = NoiseForm.calibrate("discrete-gaussian", epsilon=1.0, delta=1e-6, persons=PersonBound(5, 1))
+    one = form_of("discrete-gaussian", epsilon=1.0, delta=1e-6)
+    five = form_of("discrete-gaussian", epsilon=1.0, delta=1e-6, persons=PersonBound(5))
+    spread = form_of("discrete-gaussian", epsilon=1.0, delta=1e-6, persons=PersonBound(5, 1))
     assert one.parameter * 25 < five.parameter < one.parameter * 50
     assert five.parameter / spread.parameter == pytest.approx(5, rel=1e-3)
     with pytest.raises(ValueError, match="this noise spends"):
@@ -54,7 +54,7 @@ def test_concentrated_privacy_is_an_upper_bound_of_the_exact_curve():
 
 def test_a_persons_noise_covers_all_their_records():
     """Exactly: the loss of Laplace noise where five records move from one cell to another is attained and not passed."""
-    form = NoiseForm.calibrate("discrete-laplace", epsilon=1.0, delta=0.0, persons=PersonBound(5))
+    form = form_of("discrete-laplace", epsilon=1.0, delta=0.0, persons=PersonBound(5))
     pmf = form.pmf(400)
     moved = np.log(pmf[5:] / pmf[:-5]).max() + np.log(pmf[:-5] / pmf[5:]).max()
     assert moved == pytest.approx(1.0, rel=1e-12)
@@ -136,7 +136,7 @@ def ratio(form, first, second, drawn):
 def test_the_whole_way_is_audited_and_a_quarter_of_the_noise_is_caught(name, pair):
     """600 releases, confidence 0.9999."""
     plan = Plan.make(("a", "b"), epsilon=1.0, delta=0.0 if name == "discrete-laplace" else 0.05, form=name)
-    quiet = object.__new__(NoiseForm)
+    quiet = object.__new__(type(plan.form))
     quiet.__dict__.update({**plan.form.__dict__, "parameter": plan.form.parameter / (4 if name == "discrete-laplace" else 16)})
     found = []
     for form in (plan.form, quiet):
@@ -158,7 +158,7 @@ def test_persons_are_audited_and_a_forgotten_bound_is_caught(name):
             sampler = PersonSampler(PersonBound(3) if bounded else PersonBound(30))
             for pair in person:
                 sampler.add("x", *pair)
-            found.append(plan.draw(dataclasses.replace(sampler.records(), bound=plan.form.persons)).draws)
+            found.append(plan.draw(dataclasses.replace(sampler.records(), bound=plan.form.neighbours.persons)).draws)
         return np.array(found)
 
     bounds = []

@@ -13,15 +13,15 @@ import pytest
 from scipy.special import gammaln
 from scipy.stats import chisquare
 
-from dpjax.counts import PseudocountMechanism
-from dpjax.release import Plan, RecordError, Theorem7Form, error_bars, person_cost, private_report
+from dpjax.counts import Neighbours, PersonBound, PseudocountMechanism
+from dpjax.counts.persons import GROUP, SPREADS, STEPS, partitions, person_cost, spread_delta
+from dpjax.counts.pseudocount import ExactPseudocount
+from dpjax.release import Plan, RecordError, error_bars, private_report
 from dpjax.release.output import dataset
 from dpjax.release.records import read_records
 from dpjax.release.secret import BEYOND, PersonColumn, PersonSampler, Records
-from dpjax.release.spreads import partitions, spread_delta
-from dpjax.release.theorem7 import GROUP, SPREADS, STEPS
-from dpjax.release.unit import PersonBound
 from experiments.persons import STATES, persons
+from tests.release.conftest import form_of
 
 LABELS = ("a", "b", "c")
 EXAMPLES = [(1.5, 0.05, 0.2, 2), (1.5, 0.05, 0.5, 4), (1.0, 0.5, 3.0, 3)]
@@ -111,13 +111,15 @@ def test_partitions_are_all_of_them_once():
 
 
 def test_a_form_for_persons_keeps_its_promise_and_the_same_numbers_break_it_for_more():
-    form = Theorem7Form.calibrate(epsilon=1.0, delta=1e-3, cells=3, row_records=100, persons=PersonBound(3))
+    form = form_of("pseudocount", epsilon=1.0, delta=1e-3, cells=3, row_records=100, persons=PersonBound(3))
     assert 0.8e-3 < form.cost.delta <= 1e-3
-    assert form.neighbours == "replace-person"
-    assert form.l1 == 6
+    assert form.neighbours.word == "replace-person"
+    assert form.neighbours.l1 == 6
     with pytest.raises(ValueError, match="these parameters spend"):
-        Theorem7Form(epsilon=1.0, delta=1e-3, scale=form.scale, pseudocount=form.pseudocount, persons=PersonBound(4))
-    once = Theorem7Form.calibrate(epsilon=1.0, delta=1e-3, cells=3, row_records=100, persons=PersonBound(3, 1))
+        ExactPseudocount(
+            epsilon=1.0, delta=1e-3, scale=form.scale, pseudocount=form.pseudocount, neighbours=Neighbours(persons=PersonBound(4))
+        )
+    once = form_of("pseudocount", epsilon=1.0, delta=1e-3, cells=3, row_records=100, persons=PersonBound(3, 1))
     assert once.expected_error(100, 3) < form.expected_error(100, 3)
 
 

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from dpjax.release import PersonBound, Plan, ThresholdedSelection, true_delta
+from dpjax.counts import Neighbours, PersonBound
+from dpjax.release import Plan, ThresholdedSelection, true_delta
 from dpjax.release.selection import selection_delta
 from tests.release.old_threshold import old_delta, old_distance, old_selection, unverified
 
@@ -40,9 +41,9 @@ def worst(selection, cells, others):
 
     others: what the other persons may have in a cell. A record is a person of one record.
     """
-    bound = selection.persons or RECORD
+    bound = selection.neighbours.persons or RECORD
     lives = bounded(cells, bound.records, bound.in_a_cell)
-    if selection.adjacency == "replace":
+    if selection.neighbours.relation == "replace":
         pairs = [(p, q) for p in lives for q in lives]
     else:
         pairs = [pair for p in lives for pair in ((p, 0 * p), (0 * p, p))]
@@ -82,14 +83,19 @@ def random_targets(number, seed, most):
         share = rng.uniform(0.05, 0.95)
         epsilon, delta = share * float(np.exp(rng.uniform(-2, 2))), share * float(10 ** rng.uniform(-5, -0.02))
         persons = None if records == 1 and rng.random() < 0.5 else PersonBound(records, per_row)
-        yield {"epsilon": epsilon, "delta": delta, "adjacency": ("replace", "add-remove")[int(rng.integers(2))], "persons": persons}
+        yield {
+            "epsilon": epsilon,
+            "delta": delta,
+            "adjacency": Neighbours(("replace", "add-remove")[int(rng.integers(2))], persons),
+        }
 
 
 def test_brute_force_over_neighbouring_tables_finds_the_stated_delta_and_no_more():
     """40 random selections for records and persons of up to three: never above what is said, and equal to it; one threshold less is."""
     for target in random_targets(40, 7, 3):
         chosen = ThresholdedSelection.calibrate(**target)
-        m = 1 if target["persons"] is None else target["persons"].records
+        persons = target["adjacency"].persons
+        m = 1 if persons is None else persons.records
         found = worst(chosen, m + 1, near(chosen))
         assert found <= chosen.delta_spent * (1 + 1e-9), target
         assert found >= chosen.delta_spent * (1 - 1e-9), target
@@ -143,7 +149,7 @@ def partitions(total, most):
 @pytest.mark.parametrize("persons", [None, PersonBound(3), PersonBound(40, 7), PersonBound(10_000, 1)])
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.3, 1e-7), (1e-5, 1e-12), (8.0, 0.05), (0.01, 0.6), (2.0, 1e-300), (900.0, 1e-3)])
 def test_the_least_threshold_that_meets_delta_is_taken(epsilon, delta, adjacency, persons):
-    chosen = ThresholdedSelection.calibrate(epsilon=epsilon, delta=delta, adjacency=adjacency, persons=persons)
+    chosen = ThresholdedSelection.calibrate(epsilon=epsilon, delta=delta, adjacency=Neighbours(adjacency, persons))
     assert chosen.delta_spent <= delta
     assert chosen.threshold == 1 or selection_delta(chosen.scale, chosen.threshold - 1, persons) > delta
     assert isinstance(chosen.scale, Fraction)
@@ -279,7 +285,7 @@ def test_a_selection_that_spends_more_than_it_says_is_refused():
         ({"threshold": good["threshold"] - 1}, "it spends delta = "),
         ({"threshold": 0}, "whole number"),
         ({"scale": good["scale"] * Fraction(999_999, 1_000_000)}, "spends more than epsilon"),
-        ({"persons": PersonBound(2)}, "spends more than epsilon"),
+        ({"adjacency": Neighbours("replace", PersonBound(2))}, "spends more than epsilon"),
     ):
         with pytest.raises(ValueError, match=said):
             ThresholdedSelection(**good | wrong)
@@ -287,7 +293,8 @@ def test_a_selection_that_spends_more_than_it_says_is_refused():
 
 def old_statement(plan):
     """The statement that earlier versions wrote for the plan's numbers."""
-    old = old_selection(plan.selection.epsilon, plan.selection.delta, plan.selection.adjacency, plan.form.persons)
+    neighbours = plan.form.neighbours
+    old = old_selection(plan.selection.epsilon, plan.selection.delta, neighbours.relation, neighbours.persons)
     found = plan.statement() | {"selection_scale": float(old.scale), "selection_threshold": old.threshold}
     for name in ("selection_scale_exactly", "selection_delta_spent"):
         del found[name]
@@ -315,7 +322,7 @@ def test_the_true_delta_of_a_statement(form, share, adjacency, bound):
     assert Fraction(statement["selection_scale_exactly"]) == plan.selection.scale
     assert statement["selection_delta_spent"] <= statement["selection_delta"]
     before, old = old_statement(plan)
-    one = plan.form.persons or RECORD
+    one = plan.form.neighbours.persons or RECORD
     spent = 1 - min(
         mpmath.fprod(1 - kept(j, old.scale, old.threshold) for j in partition)
         for partition in partitions(one.records, one.in_a_cell)

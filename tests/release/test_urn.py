@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from scipy.stats import betabinom, chisquare, kstest
 
-from dpjax.release import exact as entropy
-from dpjax.release import exact as urn
+from dpjax import _exact as entropy
+from dpjax import _exact as urn
+from dpjax._exact import uniform_below, whole_below
 from dpjax.release import polya_urn
-from dpjax.release.exact import uniform_below, whole_below
 from tests.release.laws import dirichlet_multinomial, fit, multinomial, outcomes, rising
 
 RATE = 1e-6

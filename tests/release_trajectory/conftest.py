@@ -1,4 +1,4 @@
-"""Seeded stand-ins for the operating system's whole numbers, and the command in a process of its own."""
+"""Seeded stand-ins for the operating system's whole numbers, and the command in this process and in one of its own."""
 
 import os
 import pathlib
@@ -48,12 +48,19 @@ def start():
 
 
 @pytest.fixture
-def call(start, chain_file):
-    """`privatize-trajectory` on the three-state chain: exit code, output, errors."""
+def call(chain_file, tmp_path_factory, capfdbinary, monkeypatch):
+    """`privatize-trajectory` on the three-state chain in this process, `data` on its standard input: exit code, output, errors."""
+    from dpjax.cli import main
 
     def run(data, *arguments):
-        process = start("privatize-trajectory", "--chain", chain_file, "--epsilon", "1", "--rho", "3", *arguments)
-        out, errors = process.communicate(data)
-        return process.returncode, out, errors.decode()
+        source = tmp_path_factory.mktemp("standard") / "input"
+        source.write_bytes(data)
+        capfdbinary.readouterr()
+        words = ["privatize-trajectory", "--chain", chain_file, "--epsilon", "1", "--rho", "3", *arguments]
+        with open(source, encoding="utf-8") as stream, monkeypatch.context() as patch:
+            patch.setattr(sys, "stdin", stream)
+            code = main([str(word) for word in words])
+        out, errors = capfdbinary.readouterr()
+        return code, out, errors.decode()
 
     return run

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from dpjax.counts import DiscreteGaussianMechanism, DiscreteLaplaceMechanism, gaussian_delta
+from dpjax.counts import DiscreteGaussianMechanism, DiscreteLaplaceMechanism
+from dpjax.counts.discrete_gaussian import gaussian_delta
 from dpjax.release import release_counts_gaussian, release_counts_laplace
 
 COUNTS = np.arange(12).reshape(3, 4)

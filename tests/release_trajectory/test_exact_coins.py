@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from dpjax._exact import SYSTEM
 from dpjax.release import coin_exp, discrete_gaussian, discrete_laplace
-from dpjax.release.exact import SYSTEM
 
 FAILURE_RATE = 1e-6
 DRAWS = 20_000

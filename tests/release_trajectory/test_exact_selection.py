@@ -8,9 +8,9 @@ import pytest
 import scipy.stats
 
 import dpjax
-from dpjax.release import exact as exact_selection
+from dpjax import _exact as exact_selection
+from dpjax._exact import weighted
 from dpjax.release import permute_and_flip
-from dpjax.release.exact import weighted
 
 FAILURE_RATE = 1e-6
 GAPS = [0, 1, 0, 4, 9, 30]

@@ -4,6 +4,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+from benchmarks.claims import referee
 from dpjax.simplex import (
     calibrate_exact,
     corner_delta,
@@ -16,7 +17,6 @@ from dpjax.simplex import (
     log_gamma_hockey_stick,
 )
 from dpjax.simplex._rounding import in_blocks
-from benchmarks.claims import referee
 from tests.simplex import reference as ref
 
 pair_log_delta = in_blocks(log_beta_hockey_stick)

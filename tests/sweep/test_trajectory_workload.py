@@ -11,12 +11,16 @@ from dpjax import sweep
 from dpjax.chains import MarkovChain
 from dpjax.datasets import Dataset, ReadReport
 from dpjax.sweep.blocks import Blocks, Job
-from dpjax.sweep.workloads.trajectory_kinds import KINDS, Tabulated, chain_entropy, distances_of, make
+from dpjax.sweep.workloads.trajectory_exact import chain_entropy
 from dpjax.trajectory import (
     ChenMechanism,
     OfflineMechanism,
+    OnlineMechanism,
+    RandomisedResponse,
     TrajectoryMechanism,
     exact_law,
+    kinds,
+    make,
     match_substitution,
     substitution_epsilon,
 )
@@ -126,7 +130,7 @@ def _distance(drawn, exact):
 
 def test_the_guarantees_stated_are_right():
     workload = _workload()
-    apart = distances_of(workload.chain)
+    apart = graph_of(workload.chain).extremes
     G = graph_of(workload.chain).all_distances()
     average = ((G + G.T) / 2)[~np.eye(4, dtype=bool)]
     assert (apart.least, apart.most) == pytest.approx((average.min(), average.max()))
@@ -145,34 +149,53 @@ def test_the_guarantees_stated_are_right():
 @pytest.mark.parametrize("target", [0.3, 4.0])
 def test_matched_mechanisms_cost_their_target(kind, target):
     made = _workload().mechanism({"kind": kind, "epsilon": target, "matched": True, "b": 2})
-    spent = substitution_epsilon(made.mechanism.of)
+    spent = substitution_epsilon(made.mechanism)
     assert target * (1 - 2e-6) <= spent <= target * (1 + 1e-12)
     assert made.guarantee.substitution == pytest.approx(spent, rel=1e-10)
     if kind == "mechanism1":
         slow = match_substitution(TrajectoryMechanism(_workload().chain, epsilon=1.0, rho=1.0), target)
-        assert made.mechanism.of.epsilon == pytest.approx(slow.epsilon, rel=1e-5)
+        assert made.mechanism.epsilon == pytest.approx(slow.epsilon, rel=1e-5)
 
 
 def test_where_all_pairs_are_too_many_the_bound_is_matched_and_said_to_be_one(monkeypatch):
     monkeypatch.setattr("dpjax.trajectory.losses.AFFORDABLE", 0)
     made = _workload().mechanism({"kind": "mechanism1", "epsilon": 2.0, "matched": True})
     assert not made.guarantee.exact
-    bound = made.mechanism.of.loss_bounds().max()
+    bound = made.mechanism.loss_bounds().max()
     assert 2.0 * (1 - 2e-6) <= bound <= made.guarantee.substitution <= 2.0
 
 
 def test_every_kind_can_be_made():
     chain = _workload().chain
-    apart = distances_of(chain)
-    kinds = {
-        kind: make(chain, kind, epsilon=1.0, rho=1.0, b=1, prior_weight=1.0, matched=False, base_weight=0.0, apart=apart)
-        for kind in KINDS
-    }
-    assert sorted(kinds) == sorted(KIND_EXPECTED)
-    online = [made.mechanism for made in kinds.values() if isinstance(made.mechanism, Tabulated)]
-    assert len({(m.rule, m.scale) for m in online}) == len(online) == len(kinds) - 1
-    assert isinstance(kinds["offline"].mechanism, OfflineMechanism)
-    assert {made.epsilon for made in kinds.values()} == {1.0}
+    options = {"rho": 1.0, "b": 1, "prior_weight": 1.0, "base_weight": 0.0}
+    found = {kind: make(chain, kind, epsilon=1.0, **options) for kind in kinds()}
+    assert sorted(found) == sorted([*KIND_EXPECTED, "randomised-response"])
+    online = [made.mechanism for made in found.values() if isinstance(made.mechanism, OnlineMechanism)]
+    assert len({(m.rule, m.scale) for m in online}) == len(online) == len(found) - 2
+    assert isinstance(found["offline"].mechanism, OfflineMechanism)
+    assert isinstance(found["randomised-response"].mechanism, RandomisedResponse)
+    assert {made.epsilon for made in found.values()} == {1.0}
+
+
+def test_reports_are_swept_without_their_entropy_which_is_infinite(tmp_path):
+    table = {**BASE, "sample_paths": True}
+    axes = {"kind": ["randomised-response", "mechanism1"], "matched": [True]}
+    measures = ["exceeds", "error", "final_error", "agreement"]
+    settings = {"samples": 2000, "block": 256, "axes": axes, "measures": measures}
+    config = sweep.from_table({"name": "tiny", "workload": "trajectory", "mechanism": table, "sweep": settings})
+    sweep.run(sweep.plan(config, sweep.build("trajectory", _dataset(), config.mechanism), out=tmp_path / "out"))
+    results = sweep.open(tmp_path / "out")
+    assert set(results["status"].values.ravel()) == {"done"}
+    reported = results.sel(kind="randomised-response").squeeze("matched")
+    m = RandomisedResponse(_workload().chain, epsilon=1.0)
+    assert float(reported["expected_agreement"]) == pytest.approx(m.keep, rel=1e-12)
+    assert float(reported["expected_error"]) == pytest.approx(m.expected_errors(PATH)[1:].mean(), rel=1e-12)
+    assert np.isinf(reported["expected_entropy"]).all()
+    stays = np.prod([sum(m.law(int(s))[y] for y in range(4) if graph_of(m.chain).all_distances()[y, s] <= 1.0) for s in PATH])
+    assert float(reported["exceedance"][1]) == pytest.approx(1 - stays, rel=1e-10)
+    for measure, exact in {"error": "expected_error", "agreement": "expected_agreement"}.items():
+        assert abs(float(reported[f"{measure}_mean"] - reported[exact])) < 5 * float(reported[f"{measure}_sem"])
+    assert (reported["substitution_epsilon"], reported["substitution_exact"]) == (1.0, 1.0)
 
 
 def test_one_executable_serves_the_whole_grid():

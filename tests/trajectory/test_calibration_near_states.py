@@ -4,7 +4,7 @@ import mpmath as mp
 import pytest
 
 from dpjax.chains import MarkovChain
-from dpjax.trajectory import TrajectoryMechanism
+from dpjax.trajectory import TrajectoryMechanism, protection
 from dpjax.trajectory.calibration import exact_scale, match_substitution
 
 
@@ -84,3 +84,23 @@ def test_a_small_target_is_met_in_truth(target, selection):
     chain = MarkovChain.from_matrix([[0.5327657847607961, 0.46723421523920394], [0.3038656752909143, 0.6961343247090857]])
     matched = match_substitution(TrajectoryMechanism(chain, epsilon=1.0, rho=1.0, selection=selection), target)
     assert two_states(matched, matched.scale)[0] <= mp.mpf(target)
+
+
+@pytest.mark.parametrize("selection", ["exponential", "permute-and-flip"])
+@pytest.mark.parametrize(
+    ("P", "epsilon", "rho"),
+    [
+        ([[0.3397388406733208, 0.6602611593266792], [0.9, 0.1]], 0.10304894072514838, 1e4),
+        ([[0.8349683361884308, 0.16503166381156914], [0.38549531567419215, 0.6145046843258078]], 0.047, 9872.0),
+        ([[6.754479742187721e-13, 0.9999999999993245], [0.9999999999993245, 6.754479742187721e-13]], 1.1e-6, 1.9),
+        ([[4.8e-10, 1 - 4.8e-10], [1 - 4.8e-10, 4.8e-10]], 5.4e-4, 21.3),
+    ],
+)
+def test_what_is_reported_of_one_substitution_is_from_above(P, epsilon, rho, selection):
+    """A computed loss of 1e-8 has eight digits: the report was below the truth, and 0 where states are nearer than the rounding."""
+    m = TrajectoryMechanism(MarkovChain.from_matrix(P), epsilon=epsilon, rho=rho, selection=selection)
+    loss, _ = two_states(m, m.scale)
+    report = protection(m)
+    assert report.exact
+    assert loss <= mp.mpf(float(report.substitution_epsilon)) <= loss * (1 + mp.mpf(10) ** -9) + mp.mpf(10) ** -13
+    assert report.substitution_epsilon <= report.substitution_bound

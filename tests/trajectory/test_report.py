@@ -19,7 +19,7 @@ from dpjax.trajectory import (
     substitution_epsilon,
 )
 from dpjax.trajectory import losses as losses_module
-from dpjax.trajectory.calibration import MARGIN
+from dpjax.trajectory.losses import MARGIN
 
 
 def test_adjacency_sums_from_the_first_step(chain3, oracle):

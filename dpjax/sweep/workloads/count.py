@@ -1,40 +1,34 @@
-"""The mechanisms on a whole count matrix c that a sweep compares at one target (epsilon, delta), and how each is drawn.
+"""Whole tables of counts released by a registered mechanism, at a target (epsilon, delta): `count-matrix` and `count-comparison`.
 
-name                private shares of row i                                                       guarantee at the target
-pseudocount         Dirichlet(s (c_i + alpha)), s the largest that meets it     (Theorem 7)       exact delta
-discrete-laplace    c_i + Z, P(Z = z) ~ e^(-|z|/b), then post-processed                           delta = 0
-discrete-gaussian   c_i + Z, P(Z = z) ~ e^(-z^2/(2v)), then post-processed                        exact delta
+Every mechanism of `dpjax.counts` can be swept, and one of your own by its registered name or as "package.module:name". [mechanism] holds name,
+epsilon and, for a mechanism that spends one, delta. adjacency: "replace" (the default) or "add-remove". support: "all" (the default) or
+"observed" (the transitions seen are declared public). precision: of the draws. The other keys are the options of the mechanisms. Every key may be
+an axis, `name` too; then a mechanism leaves the keys that it has no use for.
 
-Post-processing of noisy counts: "floor", max(c_i + Z, 1/2) divided by its sum, or "project", the Euclidean projection; a row whose noisy
-counts are all 0 or less is uniform under "floor". Last, for every mechanism and every draw, the private row p becomes
+For every mechanism and every draw, the private row p becomes last
 
-    p + w (u - p),   u the uniform law on the row's public support, w public and small,
+    p + w (u - p),   u the uniform law on the row's public support, w = uniform_weight, public and small,
 
 so that every transition of the support has a positive probability: a projection that sets cells to 0, or a Dirichlet share that
 underflows, leaves no chain without a stationary law. None of this reads the counts again: it costs no privacy.
 
-The least pseudo-count (`dpjax.counts.pseudocount`) is the one up to which no scale meets the target. It is a function of epsilon,
-delta and the adjacency alone.
+`count-matrix` takes square counts. Each cell stores the exact delta of its mechanism, its public parameters and the true stationary law, and takes
+the measures of every workload that releases a whole matrix.
 
-`count-matrix`: a whole count matrix released by one mechanism, at a target (epsilon, delta).
+`count-comparison` takes square counts or one vector, and measures what `dpjax compare` tells: of the rows, each weighted with its share of the
+records, the divergence KL(C_i || p_i) and the total variation; of square counts the total variation of the stationary laws. Where an expected
+error has a closed form it is stored beside.
 
-[mechanism] holds name ("pseudocount", "discrete-laplace", "discrete-gaussian"), epsilon and, but for the discrete Laplace, delta.
-adjacency: "replace" (the default) or "add-remove" (one record
-more or fewer). support: "all" (the default) or "observed" (the transitions seen are declared
-public). postprocess of noisy counts: "floor" (the default) or "project". The pseudo-count is given as a number, `pseudocount`, or as a
-multiple of the least that reaches the target, `pseudocount_factor`. uniform_weight w: see `count_kinds`. Every key may be an axis, `name` too; then
-a mechanism leaves the keys that it has no use for.
-
-Each cell stores the exact delta of its mechanism, its public parameters and the true stationary law, and takes the measures of
-`matrix_measures`. These depend on the counts: the results are experiments, not releases.
+Results depend on the counts: they are experiments, not releases.
 """
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-import math
-from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, get_args
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -42,143 +36,15 @@ import numpy as np
 import pydantic
 from jaxtyping import Array, Bool, Float
 
+from dpjax import counts as mechanisms
 from dpjax._errors import invalid, require
-from dpjax.counts import DiscreteGaussianMechanism, DiscreteLaplaceMechanism, PseudocountMechanism, least_pseudocount
-from dpjax.counts.discrete_gaussian import gaussian_noise, tail_table
-from dpjax.counts.discrete_laplace import laplace_noise
-from dpjax.counts.postprocess import POST_PROCESSING
-from dpjax.simplex import dirichlet
-from dpjax.sweep.grid import Table
-from dpjax.sweep.workload import Label, Prepared, Quantity, Scalar
+from dpjax.chains import gth
+from dpjax.counts import CountMechanism, Neighbours, Target
+from dpjax.counts.protocol import parameters
+from dpjax.sweep.grid import Table, validated
+from dpjax.sweep.workload import Coordinate, Label, Prepared, Quantity, Scalar
 from dpjax.sweep.workloads._common import MEASURES, STATIONARY, KnownChain, cell_table, known_chain, measured, shown, shown_key
 
-Name = Literal["pseudocount", "discrete-laplace", "discrete-gaussian"]
-USES: dict[str, tuple[str, ...]] = {
-    "pseudocount": ("delta", "pseudocount", "pseudocount_factor"),
-    "discrete-laplace": ("postprocess",),
-    "discrete-gaussian": ("delta", "postprocess"),
-}
-CountMechanism = PseudocountMechanism | DiscreteLaplaceMechanism | DiscreteGaussianMechanism
-PUBLIC = {
-    "dirichlet_scale": Quantity(long_name="scale s of the Dirichlet draw; inf where noise is added instead and nothing is redrawn"),
-    "pseudocount": Quantity(long_name="pseudo-count alpha; 0 where none is added", units="records"),
-    "laplace_scale": Quantity(long_name="scale b of the discrete Laplace noise; 0 where there is none", units="records"),
-    "gaussian_variance": Quantity(long_name="variance v of the discrete Gaussian noise; 0 where there is none", units="records^2"),
-}
-TAIL = 2**15  # the least width of a Gaussian's table, so that a grid compiles once
-_NOISE = {"discrete-laplace": laplace_noise, "discrete-gaussian": gaussian_noise}
-_SMALLEST, _LARGEST = 1e-6, 1e9  # pseudo-count
-
-
-class Target(NamedTuple):
-    """What a mechanism is to meet. delta is 0 for the discrete Laplace."""
-
-    epsilon: float
-    delta: float
-    adjacency: Literal["replace", "add-remove"]
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class CountLaw:
-    """A mechanism on counts, traced: counts (n, n); uniform (n, n), the uniform law on each row's support; weight, w above.
-
-    parameter: the Dirichlet concentrations (n, n), the scale of the Laplace noise or the Gaussian's table of tails. Shapes are not annotated:
-    on its way to a device every leaf has an axis of blocks in front.
-    """
-
-    counts: Any
-    uniform: Any
-    weight: Any
-    parameter: Any
-    name: Name = dataclasses.field(metadata={"static": True})
-    postprocess: Literal["floor", "project"] = dataclasses.field(metadata={"static": True})
-
-
-def pseudocount_mechanism(target: Target, *, pseudocount: float | None, factor: float | None) -> PseudocountMechanism:
-    """Theorem 7's mechanism at this pseudo-count, or at `factor` times the least."""
-    epsilon, delta, adjacency = target
-    alpha = pseudocount
-    if factor is not None:
-        least = least_pseudocount(**target._asdict())
-        require(least < _LARGEST, "(epsilon, delta)", (epsilon, delta), "no pseudo-count reaches it: choose another pair")
-        alpha = max(least, _SMALLEST) * factor
-    assert alpha is not None, "one of the two is given"
-    return PseudocountMechanism.calibrate(epsilon=epsilon, delta=delta, pseudocount=alpha, adjacency=adjacency)
-
-
-def public_numbers(mechanism: CountMechanism) -> dict[str, float]:
-    """PUBLIC's quantities."""
-    numbers = {"dirichlet_scale": math.inf, "pseudocount": 0.0, "laplace_scale": 0.0, "gaussian_variance": 0.0}
-    if isinstance(mechanism, PseudocountMechanism):
-        return numbers | {"dirichlet_scale": float(mechanism.scale), "pseudocount": float(mechanism.pseudocount)}
-    if isinstance(mechanism, DiscreteLaplaceMechanism):
-        return numbers | {"laplace_scale": float(mechanism.scale)}
-    return numbers | {"gaussian_variance": float(mechanism.variance)}
-
-
-def count_law(
-    mechanism: CountMechanism,
-    counts: np.ndarray,
-    support: Bool[np.ndarray, "n n"],
-    *,
-    weight: float,
-    dtype: np.dtype,
-) -> CountLaw:
-    """The mechanism's law on these counts, NumPy arrays of this dtype."""
-    name: Name
-    postprocess: Literal["floor", "project"] = "floor"
-    if isinstance(mechanism, PseudocountMechanism):
-        name, parameter = "pseudocount", np.where(support, float(mechanism.scale) * (counts + float(mechanism.pseudocount)), 0.0)
-    else:
-        postprocess = "project" if mechanism.postprocess == "project" else "floor"
-        if isinstance(mechanism, DiscreteLaplaceMechanism):
-            name, parameter = "discrete-laplace", np.asarray(mechanism.scale)
-        else:
-            tail = tail_table(float(mechanism.variance), dtype)
-            name, parameter = "discrete-gaussian", np.pad(tail, (0, max(0, TAIL - len(tail))))
-    return CountLaw(
-        counts=counts.astype(dtype),
-        uniform=(support / support.sum(axis=1, keepdims=True)).astype(dtype),
-        weight=np.asarray(weight, dtype),
-        parameter=parameter.astype(dtype),
-        name=name,
-        postprocess=postprocess,
-    )
-
-
-def draw(key: Array, law: CountLaw, first: Any, n: int) -> Float[Array, "draws n n"]:
-    """Private matrices first, ..., first + n - 1, each fixed by the key and its number; pure. float64 needs x64 on."""
-    start, uniform = jnp.asarray(first, jnp.uint32), jnp.asarray(law.uniform)[None]
-    if law.name == "pseudocount":
-        shares = dirichlet(key, law.parameter, n, start)
-    else:
-        noise = _NOISE[law.name]
-        keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(start + jnp.arange(n, dtype=jnp.uint32))
-        noisy = law.counts[None] + jax.vmap(lambda k: noise(k, law.counts, law.parameter))(keys)
-        shares = POST_PROCESSING[law.postprocess](noisy, uniform > 0)
-    return shares + law.weight * (uniform - shares)
-
-
-AXES = {
-    "name": Label(long_name="mechanism"),
-    "epsilon": Label(long_name="target epsilon", units="nats"),
-    "delta": Label(long_name="target delta"),
-    "adjacency": Label(long_name="what one record may do"),
-    "support": Label(long_name="where the public support comes from"),
-    "postprocess": Label(long_name="what makes shares of noisy counts"),
-    "pseudocount": Label(long_name="pseudo-count alpha", units="records"),
-    "pseudocount_factor": Label(long_name="pseudo-count as a multiple of the least that reaches the target"),
-    "uniform_weight": Label(long_name="weight of the uniform law in every private row"),
-    "precision": Label(long_name="type of the draws"),
-}
-EXACT = {
-    "at_epsilon": Quantity(long_name="target epsilon, at which the exact delta is stated", units="nats"),
-    "at_delta": Quantity(long_name="target delta; 0 for the discrete Laplace"),
-    "exact_delta": Quantity(long_name="delta at that epsilon by the mechanism's exact accountant"),
-    **PUBLIC,
-    **STATIONARY,
-}
 _SUPPORTS = {
     "all": "support: all pairs of states, public",
     "observed": "support: observed in the data, treated as public by the user's declaration",
@@ -186,19 +52,77 @@ _SUPPORTS = {
 _WHOLE = 2**24  # float32 holds every whole number up to here
 
 
-class CountTable(Table):
-    """[mechanism] of `count-matrix`, and of one cell once its axes are put in."""
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class CountLaw:
+    """A mechanism's law on one table, traced: counts (rows, n); uniform, the uniform law on each row's support; weight, w above.
 
-    name: Name
-    epsilon: float = pydantic.Field(gt=0, allow_inf_nan=False)
-    delta: float | None = pydantic.Field(default=None, gt=0, lt=1)
-    adjacency: Literal["replace", "add-remove"] = "replace"
-    support: Literal["all", "observed"] = "all"
-    postprocess: Literal["floor", "project"] = "floor"
-    pseudocount: float | None = pydantic.Field(default=None, ge=1e-6, le=1e12)
-    pseudocount_factor: float | None = pydantic.Field(default=None, gt=1, allow_inf_nan=False)
-    uniform_weight: float = pydantic.Field(default=1e-9, ge=1e-20, lt=1)
-    precision: Literal["float32", "float64"] = "float32"
+    parameter, draw: the two parts of the mechanism's `Law`. Shapes are not annotated: on its way to a device every leaf has an axis of blocks in
+    front.
+    """
+
+    counts: Any
+    uniform: Any
+    weight: Any
+    parameter: Any
+    draw: Callable[..., Any] = dataclasses.field(metadata={"static": True})
+
+
+def count_law(
+    mechanism: CountMechanism, counts: np.ndarray, support: Bool[np.ndarray, "rows n"], *, weight: float, dtype: np.dtype
+) -> CountLaw:
+    """The mechanism's law on these counts, NumPy arrays of this dtype."""
+    law = mechanism.law(counts, support, dtype)
+    return CountLaw(
+        counts=counts.astype(dtype),
+        uniform=(support / support.sum(axis=1, keepdims=True)).astype(dtype),
+        weight=np.asarray(weight, dtype),
+        parameter=law.parameters,
+        draw=law.draw,
+    )
+
+
+def shares_of(key: Array, law: CountLaw, first: Any, n: int) -> Float[Array, "draws rows n"]:
+    """What the mechanism itself draws: private tables first, ..., first + n - 1, each fixed by the key and its number; pure."""
+    support = jnp.asarray(law.uniform)[None] > 0
+    return law.draw(key, law.parameter, law.counts, support, jnp.asarray(first, jnp.uint32), n)
+
+
+def draw(key: Array, law: CountLaw, first: Any, n: int) -> Float[Array, "draws rows n"]:
+    """The same with the uniform weight mixed in; float64 needs x64 on."""
+    return mixed(shares_of(key, law, first, n), law)
+
+
+def mixed(shares: Float[Array, "draws rows n"], law: CountLaw) -> Float[Array, "draws rows n"]:
+    """p + w (u - p)."""
+    return shares + law.weight * (jnp.asarray(law.uniform)[None] - shares)
+
+
+class CountTable(Table):
+    """The keys of [mechanism] that every mechanism has; `table_of` adds the options of the registered ones."""
+
+    name: str
+    epsilon: float = pydantic.Field(gt=0, allow_inf_nan=False, title="target epsilon", json_schema_extra={"units": "nats"})
+    delta: float | None = pydantic.Field(default=None, gt=0, lt=1, title="target delta")
+    adjacency: Literal["replace", "add-remove"] = pydantic.Field(default="replace", title="what one record may do")
+    support: Literal["all", "observed"] = pydantic.Field(default="all", title="where the public support comes from")
+    uniform_weight: float = pydantic.Field(default=1e-9, ge=1e-20, lt=1, title="weight of the uniform law in every private row")
+    precision: Literal["float32", "float64"] = pydantic.Field(default="float32", title="type of the draws")
+
+
+def table_of(more: Sequence[str] = ()) -> type[CountTable]:
+    """[mechanism] with the options of all registered mechanisms; `more` are names that import a module first."""
+    kinds = {name: mechanisms.mechanism(name) for name in (*more, *mechanisms.names())}
+    return _table(tuple(sorted(kinds.items(), key=lambda one: one[0] in more)))
+
+
+@functools.lru_cache(maxsize=8)
+def _table(kinds: tuple[tuple[str, type[CountMechanism]], ...]) -> type[CountTable]:
+    fields: dict[str, Any] = {"name": (Literal[tuple(name for name, _ in kinds)], pydantic.Field(title="mechanism"))}
+    for _, kind in kinds:
+        for key, field in kind.OPTIONS.model_fields.items():
+            fields.setdefault(key, (field.annotation, copy.copy(field)))
+    return pydantic.create_model("CountTable", __base__=CountTable, **fields)
 
 
 class Declared(NamedTuple):
@@ -209,49 +133,56 @@ class Declared(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class CountWorkload(KnownChain):
-    """See the module."""
+    """`count-matrix`; see the module."""
 
     name = "count-matrix"
     law_version = 2
-    axes = AXES
-    measures = MEASURES
-    exact = EXACT
+
+    @property
+    def measures(self) -> Mapping[str, Quantity]:
+        """Those of every workload that releases a whole matrix."""
+        return MEASURES
+
+    @property
+    def axes(self) -> Mapping[str, Label]:
+        """Every key of [mechanism]."""
+        return {
+            key: Label(long_name=str(field.title or key), units=dict(_extra(field)).get("units", "1"))
+            for key, field in table_of(self._named({})).model_fields.items()
+        }
+
+    @property
+    def exact(self) -> Mapping[str, Quantity]:
+        """What a cell promises."""
+        return {**_PROMISED, **_public(), **STATIONARY}
 
     def check(self, cell: Mapping[str, Scalar]) -> None:
         """The cell's table; whether a scale or a variance meets the target is left to `prepare`."""
-        self._table(cell)
+        self._cell(cell)
 
     def rows(self, cell: Mapping[str, Scalar]) -> Declared:
         """What the cell declares public of the rows."""
-        return Declared(f"{_SUPPORTS[self._table(cell).support]}; counts and row totals: private")
+        table, kind, _ = self._cell(cell)
+        private = "counts and row totals: private" if kind.whole_domain else "row totals and smallest shares: declared public"
+        return Declared(f"{_SUPPORTS[table.support]}; {private}")
 
     def mechanism(self, cell: Mapping[str, Scalar]) -> CountMechanism:
         """The cell's mechanism; ValueError where none of its kind meets the target."""
-        table = self._table(cell)
-        target = Target(table.epsilon, table.delta or 0.0, table.adjacency)
-        if table.name == "pseudocount":
-            return pseudocount_mechanism(target, pseudocount=table.pseudocount, factor=table.pseudocount_factor)
-        if table.name == "discrete-laplace":
-            return DiscreteLaplaceMechanism(epsilon=table.epsilon, adjacency=table.adjacency, postprocess=table.postprocess)
-        return DiscreteGaussianMechanism.calibrate(**target._asdict(), postprocess=table.postprocess)
+        table, kind, options = self._cell(cell)
+        target = Target(table.epsilon, table.delta or 0.0, Neighbours(table.adjacency))
+        return kind.on_table(target, self.counts, self.support(table), **options)
+
+    def support(self, table: CountTable) -> Bool[np.ndarray, "rows n"]:
+        """Where the support is, (rows, n)."""
+        return self.counts > 0 if table.support == "observed" else np.ones(self.counts.shape, dtype=bool)
 
     def prepare(self, cell: Mapping[str, Scalar]) -> Prepared:
         """The mechanism's law on the counts, and what it promises."""
-        table, mechanism = self._table(cell), self.mechanism(cell)
         P, pi = self.truth
-        dtype = np.dtype(table.precision)
-        support = self.counts > 0 if table.support == "observed" else np.ones(self.counts.shape, dtype=bool)
-        law = count_law(mechanism, self.counts, support, weight=table.uniform_weight, dtype=dtype)
+        law, promised, dtype = self._prepared(cell)
         with jax.enable_x64(dtype == np.float64):
             one = shown(draw(shown_key(cell), law, 0, 1))
-        exact = {
-            "at_epsilon": table.epsilon,
-            "at_delta": table.delta if "delta" in USES[table.name] else 0.0,
-            "exact_delta": float(mechanism.exact_delta(table.epsilon)),
-            **public_numbers(mechanism),
-            "stationary": pi,
-            "stationary_draw": one,
-        }
+        exact = {**promised, "stationary": pi, "stationary_draw": one}
         return Prepared(params={"law": law, "P": P.astype(dtype), "pi": pi.astype(dtype)}, exact=exact)
 
     def measure(self, key: jax.Array, params: Any, first: Any, n: int) -> Mapping[str, jax.Array]:
@@ -259,30 +190,165 @@ class CountWorkload(KnownChain):
         with jax.enable_x64(params["P"].dtype == jnp.float64):
             return measured(draw(key, params["law"], first, n), params["P"], params["pi"])
 
-    def _table(self, cell: Mapping[str, Scalar]) -> CountTable:
-        table = cell_table(CountTable, self.table, cell)
-        uses = USES[table.name]
+    def _prepared(self, cell: Mapping[str, Scalar]) -> tuple[CountLaw, dict[str, Any], np.dtype]:
+        """The law, the promise, and the type of the draws."""
+        (table, kind, _), mechanism = self._cell(cell), self.mechanism(cell)
+        dtype = np.dtype(table.precision)
+        law = count_law(mechanism, self.counts, self.support(table), weight=table.uniform_weight, dtype=dtype)
+        promised = {
+            "at_epsilon": table.epsilon,
+            "at_delta": table.delta if kind.spends_delta else 0.0,
+            "exact_delta": float(mechanism.exact_delta(table.epsilon)),
+            **{name: known.absent for name, known in parameters().items()},
+            **mechanism.parameters,
+        }
+        return law, promised, dtype
+
+    def _named(self, cell: Mapping[str, Scalar]) -> tuple[str, ...]:
+        """The mechanism's name where it is one that imports a module."""
+        name = cell.get("name", self.table.get("name"))
+        return (name,) if isinstance(name, str) and ":" in name else ()
+
+    def _cell(self, cell: Mapping[str, Scalar]) -> tuple[CountTable, type[CountMechanism], dict[str, Any]]:
+        """The cell's table, its mechanism and the options that this one uses; ValueError of one sentence that names the key."""
+        table = cell_table(table_of(self._named(cell)), self.table, cell)
+        kind = mechanisms.mechanism(table.name)
         if "name" not in cell:
             _refuse_unused(table.name, {**self.table, **cell})
-        if "delta" in uses and table.delta is None:
+        if kind.spends_delta and table.delta is None:
             invalid("mechanism.delta", None, f"{table.name} meets epsilon together with delta: give it, there or as an axis")
-        if table.name == "pseudocount" and (table.pseudocount is None) == (table.pseudocount_factor is None):
-            both = {"pseudocount": table.pseudocount, "pseudocount_factor": table.pseudocount_factor}
-            invalid("mechanism", both, "give pseudocount, or pseudocount_factor such as 1.5, and not both")
+        options = {key: getattr(table, key) for key in kind.OPTIONS.model_fields}
+        validated(kind.OPTIONS, options, "mechanism")
         largest = self.counts.max()
         fits = table.precision == "float64" or largest < _WHOLE
         require(fits, "mechanism.precision", table.precision, f'a cell has {largest:,} records, too many for it: give "float64"')
-        return table
+        return table, kind, options
 
 
-def _refuse_unused(name: Name, given: Mapping[str, Any]) -> None:
+_PROMISED = {
+    "at_epsilon": Quantity(long_name="target epsilon, at which the exact delta is stated", units="nats"),
+    "at_delta": Quantity(long_name="target delta; 0 for a mechanism that spends none, as the discrete Laplace"),
+    "exact_delta": Quantity(long_name="delta at that epsilon by the mechanism's exact accountant"),
+}
+
+
+def _public() -> dict[str, Quantity]:
+    """The public parameters of all registered mechanisms."""
+    return {name: Quantity(long_name=known.long_name, units=known.units) for name, known in parameters().items()}
+
+
+def _extra(field: Any) -> Mapping[str, Any]:
+    return field.json_schema_extra if isinstance(field.json_schema_extra, Mapping) else {}
+
+
+def _uses(kind: type[CountMechanism]) -> set[str]:
+    """The keys beside the common ones that a mechanism uses."""
+    return {*kind.OPTIONS.model_fields, *(("delta",) if kind.spends_delta else ())}
+
+
+def _refuse_unused(name: str, given: Mapping[str, Any]) -> None:
     """A key that only other mechanisms use is a mistake where `name` is no axis."""
-    for key in sorted({key for uses in USES.values() for key in uses} - set(USES[name])):
+    kinds = {other: mechanisms.mechanism(other) for other in mechanisms.names()}
+    known = set().union(*(_uses(kind) for kind in kinds.values()))
+    for key in sorted(known - _uses(mechanisms.mechanism(name))):
         if key in given:
-            users = " and ".join(other for other in get_args(Name) if key in USES[other])
+            users = " and ".join(other for other, kind in kinds.items() if key in _uses(kind))
             invalid(f"mechanism.{key}", given[key], f"{name} has no use for it, {users} would: leave it out")
 
 
+_ERRORS = {
+    "kl": Quantity(long_name="KL divergence of the private rows, weighted by records", units="nats"),
+    "tv": Quantity(long_name="total variation of the private rows, weighted by records"),
+    "lost": Quantity(long_name="whether a cell with records is set to 0, so that KL is infinite but for the uniform weight"),
+}
+_OF_CHAINS = {"stationary_tv": Quantity(long_name="total variation between private and true stationary distributions")}
+_CLOSED = {
+    "kl_exact": Quantity(long_name="expected KL of the rows, exactly; -1 where no closed form is known", units="nats"),
+    "tv_exact": Quantity(long_name="expected total variation of the rows, exactly; -1 where no closed form is known"),
+    "stationary_exact": Quantity(long_name="total variation of the stationary laws where nothing is drawn; else -1"),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class ComparisonWorkload(CountWorkload):
+    """`count-comparison`; see the module. One vector of counts is a table of one row."""
+
+    name = "count-comparison"
+    law_version = 1
+
+    @property
+    def square(self) -> bool:
+        """Whether the counts are transitions between states."""
+        return len(self.counts) > 1
+
+    @functools.cached_property
+    def truth(self) -> tuple[np.ndarray, np.ndarray]:
+        """(shares of each row, their stationary distribution or nothing), float64."""
+        return super().truth if self.square else (self.counts / self.counts.sum(axis=1, keepdims=True), np.zeros(0))
+
+    @property
+    def measures(self) -> Mapping[str, Quantity]:
+        """The errors of the rows, and of the stationary law where there is one."""
+        return {**_ERRORS, **(_OF_CHAINS if self.square else {})}
+
+    @property
+    def coordinates(self) -> Mapping[str, Coordinate]:
+        """None: every quantity is one number."""
+        return {}
+
+    @property
+    def exact(self) -> Mapping[str, Quantity]:
+        """What a cell promises, and its errors where they have a closed form."""
+        return {**_PROMISED, **_public(), **_CLOSED}
+
+    def prepare(self, cell: Mapping[str, Scalar]) -> Prepared:
+        """The mechanism's law on the counts, what it promises, and its exact errors."""
+        (P, pi), mechanism = self.truth, self.mechanism(cell)
+        law, promised, dtype = self._prepared(cell)
+        weights = self.counts.sum(axis=1) / self.counts.sum()
+        support = self.support(self._cell(cell)[0])
+        closed = mechanism.expected_errors(np.asarray(self.counts, np.float64), support)
+        still = self.square and not mechanism.random
+        exact = {
+            **promised,
+            "kl_exact": -1.0 if closed.kl is None else float(weights @ closed.kl),
+            "tv_exact": -1.0 if closed.tv is None else float(weights @ closed.tv),
+            "stationary_exact": _stationary_tv(support / support.sum(axis=1, keepdims=True), pi) if still else -1.0,
+        }
+        params = {"law": law, "P": P.astype(dtype), "pi": pi.astype(dtype), "weights": weights.astype(dtype)}
+        return Prepared(params=params, exact=exact)
+
+    def measure(self, key: jax.Array, params: Any, first: Any, n: int) -> Mapping[str, jax.Array]:
+        """The errors of private tables first, ..., first + n - 1."""
+        P, law = params["P"], params["law"]
+        with jax.enable_x64(P.dtype == jnp.float64):
+            shares = shares_of(key, law, first, n)
+            private = mixed(shares, law)
+            true, seen = P[None], P[None] > 0
+            logs = jnp.log(jnp.where(seen, true, 1.0)) - jnp.log(jnp.where(seen, private, 1.0))
+            found = {
+                "kl": jnp.where(seen, true * logs, 0.0).sum(axis=-1) @ params["weights"],
+                "tv": 0.5 * jnp.abs(shares - true).sum(axis=-1) @ params["weights"],
+                "lost": (seen & (shares <= 0)).any(axis=(-1, -2)).astype(P.dtype),
+            }
+            if self.square:
+                found["stationary_tv"] = 0.5 * jnp.abs(gth(private) - params["pi"][None]).sum(axis=-1)
+            return found
+
+
+def _stationary_tv(private: np.ndarray, pi: np.ndarray) -> float:
+    with jax.enable_x64(True):
+        return float(0.5 * np.abs(np.asarray(gth(jnp.asarray(private))) - pi).sum())
+
+
 def build(dataset: Any, mechanism: Mapping[str, Any]) -> CountWorkload:
-    """The workload on a data set of square counts, irreducible."""
+    """`count-matrix` on a data set of square counts, irreducible."""
     return known_chain(CountWorkload, CountWorkload.name, dataset, mechanism)
+
+
+def build_comparison(dataset: Any, mechanism: Mapping[str, Any]) -> ComparisonWorkload:
+    """`count-comparison` on a data set of square counts, irreducible, or of one vector."""
+    counts = None if dataset is None else dataset.counts
+    if counts is None or np.ndim(counts) == 2:
+        return known_chain(ComparisonWorkload, ComparisonWorkload.name, dataset, mechanism)
+    return ComparisonWorkload(counts=np.asarray(counts)[None], labels=tuple(str(x) for x in dataset.labels), table=dict(mechanism))

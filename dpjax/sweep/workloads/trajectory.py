@@ -1,13 +1,15 @@
 """`trajectory`: private versions of one sensitive trajectory (second paper, Mechanism 1 and the mechanisms it is compared with).
 
-[mechanism] holds kind ("mechanism1", "exponential", "prior", "hamming", "chen", "offline"), epsilon, rho, b, prior_weight, base_weight;
-matched = true takes epsilon as the single-substitution epsilon at which every mechanism runs. start says where s'_0 comes from: "sensitive"
-(s_0 itself, which is then public, as in the papers' figures), "uniform", "stationary", or the label of a public state. thresholds (nats) and
-lengths are lists or ranges. [mechanism.trajectory] says which trajectory is sensitive. An axis of the sweep overrides the key of its name.
+[mechanism] holds kind, one of the registered mechanisms (`dpjax.trajectory.kinds`) or package.module:kind for one of your own; epsilon;
+and the options that registered mechanisms take, such as rho, b, prior_weight and base_weight. matched = true takes epsilon as the
+single-substitution epsilon at which every mechanism runs. start says where s'_0 comes from: "sensitive" (s_0 itself, which is then
+public, as in the papers' figures), "uniform", "stationary", or the label of a public state. thresholds (nats) and lengths are lists or
+ranges. [mechanism.trajectory] says which trajectory is sensitive. An axis of the sweep overrides the key of its name.
 
 Each cell samples whether the largest error exceeds each threshold, the errors, the empirical entropy of each prefix and the agreement, and
-stores their exact values beside them and the mechanism's two guarantees. Everything depends on the sensitive trajectory: these results are
-experiments, not releases.
+stores their exact values beside them and the mechanism's two guarantees. A mechanism whose output need not be a path of the chain
+(randomised response) has an infinite entropy: sweep it with `sweep.measures` that leave entropy out. Everything depends on the sensitive
+trajectory: these results are experiments, not releases.
 """
 
 from __future__ import annotations
@@ -27,19 +29,18 @@ from dpjax.chains import MarkovChain
 from dpjax.sweep.grid import Table, axis_values, validated
 from dpjax.sweep.workload import Coordinate, Label, Prepared, Quantity, Scalar
 from dpjax.sweep.workloads._common import cell_table
-from dpjax.sweep.workloads.trajectory_kinds import EXACT, Distances, Kind, Made, distances_of, exact_quantities, make, steps_of
+from dpjax.sweep.workloads.trajectory_exact import EXACT, errors, exact_quantities
 from dpjax.sweep.workloads.trajectory_source import Source, index_of, sensitive_trajectory
-from dpjax.trajectory import agreement, batch, path_errors, running_maximum, transition_lengths
+from dpjax.trajectory import agreement, path_errors, protocol, running_maximum, transition_lengths
 from dpjax.trajectory.graph import ChainGraph, graph_of, initial_law, trajectory_indices
-from dpjax.trajectory.kernel import Kernel, Neighbours
+from dpjax.trajectory.kernel import Neighbours
+from dpjax.trajectory.protocol import Made, Option
 
-AXES = {
+_BEFORE = {
     "kind": Label(long_name="mechanism"),
     "epsilon": Label(long_name="epsilon: nominal, or the single-substitution epsilon where matched", units="nats"),
-    "rho": Label(long_name="adjacency radius rho", units="nats"),
-    "b": Label(long_name="states that may differ, Hamming adjacency"),
-    "prior_weight": Label(long_name="weight of the public prior"),
-    "base_weight": Label(long_name="weight of the chain in the offline mechanism's base"),
+}
+_AFTER = {
     "matched": Label(long_name="whether epsilon is the single-substitution epsilon"),
     "start": Label(long_name="law of the first private state"),
 }
@@ -68,20 +69,49 @@ _TABLES = 2**29  # bytes that the laws of all distinct sensitive states may take
 
 
 class TrajectoryTable(Table):
-    """[mechanism] of `trajectory`, and of one cell once its axes are put in."""
+    """[mechanism] of `trajectory`, and of one cell once its axes are put in; `table_model` adds the options of the mechanisms."""
 
-    kind: Kind
+    kind: str
     epsilon: float = pydantic.Field(ge=0, allow_inf_nan=False)
-    rho: float = pydantic.Field(default=1.0, gt=0, allow_inf_nan=False)
-    b: int = pydantic.Field(default=1, ge=1)
-    prior_weight: float = pydantic.Field(default=1.0, ge=0, allow_inf_nan=False)
-    base_weight: float = pydantic.Field(default=0.0, ge=0, allow_inf_nan=False)
     matched: bool = False
     start: str | int = "sensitive"
     thresholds: Any = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 15.0)
     lengths: Any = None
     sample_paths: bool = False
     trajectory: Source = Source()
+
+    @pydantic.field_validator("kind")
+    @classmethod
+    def _registered(cls, kind: str) -> str:
+        return protocol.find(kind).kind
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The values of the mechanisms' options."""
+        return {name: getattr(self, name) for name in type(self).model_fields if name not in TrajectoryTable.model_fields}
+
+
+def table_model(kind: Any = None) -> type[TrajectoryTable]:
+    """[mechanism] with a key for each option of the mechanisms registered now; a kind of the form package.module:kind is imported first."""
+    if isinstance(kind, str) and ":" in kind:
+        protocol.find(kind, "mechanism.kind")
+    return _table_model(tuple(protocol.options().values()))
+
+
+@functools.lru_cache(maxsize=8)
+def _table_model(options: tuple[Option, ...]) -> type[TrajectoryTable]:
+    for option in options:
+        free = option.name not in TrajectoryTable.model_fields
+        require(free, "option", option.name, "[mechanism] has a key of that name: register the option under another")
+    fields: dict[str, Any] = {option.name: _field(option) for option in options}
+    return pydantic.create_model("TrajectoryTable", __base__=TrajectoryTable, **fields)
+
+
+def _field(option: Option) -> tuple[type, Any]:
+    if option.whole:
+        return int, pydantic.Field(default=option.default, ge=1)
+    bound = {"gt": 0} if option.positive else {"ge": 0}
+    return float, pydantic.Field(default=option.default, allow_inf_nan=False, **bound)  # type: ignore[call-overload]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -97,8 +127,12 @@ class TrajectoryWorkload:
 
     name = "trajectory"
     law_version = 3
-    axes = AXES
     measures = MEASURES
+
+    @property
+    def axes(self) -> Mapping[str, Label]:
+        options = {x.name: Label(long_name=x.long_name, units=x.units) for x in protocol.options().values()}
+        return {**_BEFORE, **options, **_AFTER}
 
     @property
     def exact(self) -> Mapping[str, Quantity]:
@@ -123,27 +157,12 @@ class TrajectoryWorkload:
         return 80 * len(self.states) + 16 * (len(self.thresholds) + len(self.lengths))
 
     @functools.cached_property
-    def apart(self) -> Distances:
-        return distances_of(self.chain)
-
-    @functools.cached_property
     def made(self) -> Any:
-        """`_make` with its last few mechanisms kept, since cells that differ in their start only share one."""
+        """`_make` with its last few mechanisms kept, since cells that differ in their start only share one and its laws."""
         return functools.lru_cache(maxsize=2)(self._make)
 
-    def _make(self, *parameters: Any) -> Made:
-        kind, epsilon, rho, b, prior_weight, base_weight, matched = parameters
-        return make(
-            self.chain,
-            kind,
-            epsilon=epsilon,
-            rho=rho,
-            b=b,
-            prior_weight=prior_weight,
-            base_weight=base_weight,
-            matched=matched,
-            apart=self.apart,
-        )
+    def _make(self, kind: str, epsilon: float, matched: bool, *options: tuple[str, Any]) -> tuple[Made, dict[int, jax.Array]]:
+        return protocol.make(self.chain, kind, epsilon=epsilon, matched=matched, **dict(options)), {}
 
     @property
     def _sampled(self) -> bool:
@@ -156,11 +175,11 @@ class TrajectoryWorkload:
             invalid("mechanism.epsilon", 0.0, "no mechanism but the one that ignores the data runs at that; give a positive target")
         if table.start != "stationary":
             self._initial(table)
-        if table.kind == "offline":
+        if protocol.find(table.kind).law_for_each_step:
             _affordable(graph_of(self.chain), len(self.states) - 1, len(self.states) - 1)
 
     def _table(self, cell: Mapping[str, Scalar]) -> TrajectoryTable:
-        return cell_table(TrajectoryTable, self.table, cell)
+        return cell_table(table_model({**self.table, **cell}.get("kind")), self.table, cell)
 
     def _initial(self, table: TrajectoryTable) -> np.ndarray:
         """p_0, the law of s'_0."""
@@ -175,34 +194,42 @@ class TrajectoryWorkload:
 
     def mechanism(self, cell: Mapping[str, Scalar]) -> Made:
         """The cell's mechanism and its guarantee."""
-        t = self._table(cell)
-        return self.made(t.kind, t.epsilon, t.rho, t.b, t.prior_weight, t.base_weight, t.matched)
+        return self._made(self._table(cell))[0]
+
+    def _made(self, table: TrajectoryTable) -> tuple[Made, dict[int, jax.Array]]:
+        """The mechanism, its guarantee, and the laws of single states found for it so far."""
+        made: tuple[Made, dict[int, jax.Array]] = self.made(table.kind, table.epsilon, table.matched, *table.options.items())
+        return made
+
+    def exact_errors(self, cell: Mapping[str, Scalar]) -> tuple[Made, Mapping[str, float]]:
+        """The cell's mechanism and its exact errors alone: what a comparison needs, without the tables that draws need."""
+        table = self._table(cell)
+        made, _ = self._made(table)
+        law = made.mechanism.exact_law(self.states, self._initial(table), check=False)
+        return made, {**errors(law, self.states), "expected_impossible": float(law.impossible.mean())}
 
     def prepare(self, cell: Mapping[str, Scalar]) -> Prepared:
         """The cumulative laws that a draw inverts, and all that is known exactly."""
-        made, initial = self.mechanism(cell), self._initial(self._table(cell))
+        table = self._table(cell)
+        (made, held), initial = self._made(table), self._initial(table)
         m, graph = made.mechanism, made.mechanism.graph
-        steps = steps_of(m, self.states, initial)
-        with jax.enable_x64(True):
-            tables = batch.cumulative_tables(steps.laws, graph.neighbours.blocks)
+        tables = m.tables(self.states, initial, held)
         params = {
             "neighbours": {name: getattr(graph.neighbours, name) for name in _NEIGHBOURS},
-            "tables": tables,
-            "position": steps.position,
-            "initial": batch.cumulative_on_host(steps.first),
+            "paths": m.draws(self.states, tables),
             "distances": graph.distances_to(self.states),
             "states": self.states.astype(np.int32),
             "thresholds": self.thresholds,
             "lengths": self.lengths.astype(np.int32),
         }
         exact = {
-            **exact_quantities(m, steps, self.states, initial, self.thresholds, self.lengths),
+            **exact_quantities(m, tables, self.states, initial, self.thresholds, self.lengths),
             "nominal_epsilon": made.epsilon,
             "metric_rate": made.guarantee.rate,
             "substitution_epsilon": made.guarantee.substitution,
             "substitution_exact": float(made.guarantee.exact),
-            "least_distance": self.apart.least,
-            "greatest_distance": self.apart.most,
+            "least_distance": graph.extremes.least,
+            "greatest_distance": graph.extremes.most,
         }
         if self._sampled:
             paths = {"sensitive_path": self.states, "private_path": np.asarray(self.draw(jax.random.key(0), params, 0, 1)[0])}
@@ -231,12 +258,7 @@ class TrajectoryWorkload:
         Which mechanism it is lies in the tables alone, so that one executable serves a whole grid.
         """
         with jax.enable_x64(True):
-            lanes = jnp.asarray(first).astype(jnp.int32) + jnp.arange(n, dtype=jnp.int32)
-            keys, state = batch.begin_lanes(key, lanes, jnp.asarray(params["initial"]))
-            kernel = Kernel(self._neighbours(params), jnp.float64(1.0), jnp.float64(0.0), "exponential")  # the tables hold the law
-            position = jnp.asarray(params["position"])
-            _, path = batch.walk_lanes(keys, kernel, state.private, params["tables"], position, jnp.int32(0))
-            return jnp.concatenate([state.private[None], path]).T
+            return params["paths"].draw(self._neighbours(params), key, first, n)
 
     def _neighbours(self, params: Mapping[str, Any]) -> Neighbours:
         return Neighbours(**params["neighbours"], blocks=graph_of(self.chain).neighbours.blocks)
@@ -248,7 +270,8 @@ def build(dataset: Any, mechanism: Mapping[str, Any]) -> TrajectoryWorkload:
     if not square:
         name = None if dataset is None else dataset.name
         invalid("data", name, 'trajectory needs transitions between states, such as source = "ratings"')
-    table = validated(TrajectoryTable, {"kind": "mechanism1", "epsilon": 1.0, **mechanism}, "mechanism")
+    given = {"kind": "mechanism1", "epsilon": 1.0, **mechanism}
+    table = validated(table_model(given["kind"]), given, "mechanism")
     chain = _chain(dataset)
     graph = graph_of(chain)
     states = trajectory_indices(graph, sensitive_trajectory(table.trajectory, chain, dataset.trajectories))

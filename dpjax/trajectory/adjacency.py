@@ -7,7 +7,9 @@ so it costs nothing.
     Adjacency(rho):        sum_{t>=1} G_sym(w_t, v_t) <= rho,   G_sym = (G + G^T)/2 ("average") or max(G, G^T) ("max")
     HammingAdjacency(b):   #{t >= 1 : w_t != v_t} <= b
 
-Sensitivity. One step scores candidate r by q_r = -G(r, s). Going from s to v changes the scores by amounts that spread over a
+Both sum a distance between states up to a radius (`apart`, `radius`), and say so in words.
+
+*Sensitivity.* One step scores candidate r by q_r = -G(r, s). Going from s to v changes the scores by amounts that spread over a
 range of at most G(s, v) + G(v, s) (two triangle inequalities), and Lemma 1 of the derivations shows that permute-and-flip at
 coin scale c then loses at most c times that range. Summed over the steps of two adjacent trajectories the range is at most
 `sensitivity`:
@@ -17,53 +19,24 @@ coin scale c then loses at most c times that range. Summed over the steps of two
 So the coin scale is epsilon / sensitivity = epsilon / (2 rho) for both symmetrisations. With min(G, G^T) or a one-sided sum the
 range is not bounded by rho, and the mechanism at this scale is not epsilon-private: such adjacencies are refused.
 
-What Mechanism 1 and the offline mechanism share: Definition 4 at a radius, the coin scale that it asks for, and the bound.
-
-Both draw by costs c G(candidate, sensitive state) at the coin scale c = epsilon / (2 rho), and the log probability ratio of any
-output under w and under v is at most
+*Within a radius.* Mechanism 1 and the offline mechanism draw by costs c G(candidate, sensitive state) at c = epsilon / (2 rho), and
+for both the log probability ratio of any output under w and under v is at most
 
     c sum_{t >= 1} [G(w_t, v_t) + G(v_t, w_t)] = (epsilon / rho) sum_{t >= 1} G_avg(w_t, v_t)
 
-for both (Theorem 1; the derivation of the offline mechanism).
-
-Mechanism 1: a private trajectory that follows the sensitive one on the chain's own graph (paper B, Section 3.1).
-
-From private state s'_{t-1}, the candidates are its neighbours; candidate r costs G(r, s_t), the length of the shortest path
-from it to the sensitive state, in nats; permute-and-flip selects at coin scale c = epsilon / (2 rho).
-
-Guarantee (Theorem 1, proved in the derivations for all pairs of trajectories): the log probability ratio of any output under w
-and under v is at most (epsilon / rho) sum_{t >= 1} G_avg(w_t, v_t), with G_avg = (G + G^T)/2; so at most epsilon for
-trajectories adjacent in the sense of Definition 4, with the average and with the maximum. The length of the trajectory is
-public.
-
-The public prior (`prior_weight` = lambda) adds lambda W_ir to the cost of going from i to r. It does not depend on the
-sensitive state, so the guarantee is unchanged; it trades closeness for likely transitions.
-
-Mechanism 2: the baseline that knows which transitions exist but not how likely they are (Chen et al. 2023; paper B, Appendix B).
-
-From private state i with N candidates, the sensitive state is copied with probability
-
-    tau = 1 / ((N - 1) e^{-epsilon/b} + 1)
-
-if it is a candidate, every other candidate having probability tau e^{-epsilon/b}; if it is not, all N are equally likely. That
-is the exponential mechanism on cost(r, s) = 1[r != s] at scale epsilon/b: changing one sensitive state changes the law of one
-step by a factor of at most e^{epsilon/b}, so trajectories that differ in b states are epsilon-indistinguishable. The bound is
-attained.
+(Theorem 1; the derivation of the offline mechanism).
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from dpjax._errors import require, require_kind, require_number, require_whole, require_word
-from dpjax.chains import MarkovChain
+from dpjax._errors import require, require_number, require_whole, require_word
 from dpjax.trajectory.graph import OnChain, graph_of, require_epsilon, require_scale
-from dpjax.trajectory.kernel import SELECTIONS
-from dpjax.trajectory.mechanism import OnlineMechanism
+from dpjax.trajectory.losses import MARGIN
 
 _REFUSED = {
     "min": "the smaller of G(w, v) and G(v, w) does not bound the loss: not epsilon-private; use 'average' or 'max'",
@@ -84,8 +57,8 @@ class Adjacency:
 
     def __post_init__(self) -> None:
         require_number(self.rho, "rho", "give a positive, finite adjacency radius in nats", lambda x: x > 0)
-        mend = _REFUSED.get(str(self.symmetrisation), "use 'average' or 'max'")
-        require_word(self.symmetrisation, "symmetrisation", ("average", "max"), mend)
+        remedy = _REFUSED.get(str(self.symmetrisation), "use 'average' or 'max'")
+        require_word(self.symmetrisation, "symmetrisation", ("average", "max"), remedy)
 
     def symmetrised(self, G: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
         """G_sym: the symmetric distance between states that the adjacency sums."""
@@ -102,6 +75,20 @@ class Adjacency:
     def sensitivity(self) -> float:
         """The most by which the range of the scores, summed over the steps, differs between adjacent trajectories: 2 rho."""
         return 2.0 * self.rho
+
+    def apart(self, G: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
+        """The distance between states that adjacent trajectories sum: `symmetrised`, nats."""
+        return self.symmetrised(G)
+
+    @property
+    def radius(self) -> float:
+        """What the summed distance may be at most: rho, nats."""
+        return self.rho
+
+    @property
+    def words(self) -> str:
+        """Which trajectories are adjacent, in words."""
+        return f"trajectories within rho {self.rho:g} nats (Definition 4, {self.symmetrisation})"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -125,6 +112,22 @@ class HammingAdjacency:
         """The most by which the range of the scores, summed over the steps, differs between adjacent ones: b max (G + G^T)."""
         return self.b * float((G + G.T).max())
 
+    def apart(self, G: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
+        """The distance between states that adjacent trajectories sum: 1 between distinct ones."""
+        return 1.0 - np.eye(len(G))
+
+    @property
+    def radius(self) -> float:
+        """What the summed distance may be at most: b."""
+        return float(self.b)
+
+    @property
+    def words(self) -> str:
+        """Which trajectories are adjacent, in words."""
+        return f"trajectories that differ in at most {self.b} states (Hamming)"
+
+
+Neighbouring = Adjacency | HammingAdjacency
 
 _LARGEST_COST = 1e307  # twice it is a float64 still
 
@@ -169,94 +172,10 @@ class WithinRadius(OnChain):
         G = self.graph.all_distances()
         return self.scale * (G + G.T)
 
+    def metric_rate(self) -> float:
+        """The loss of replacing one state, for each nat of G_avg, at most: epsilon / rho."""
+        return self.epsilon / self.rho
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class TrajectoryMechanism(WithinRadius, OnlineMechanism):
-    """Mechanism 1 and its variants.
-
-    chain: irreducible. epsilon: nats, 0 or more (0: uniform over neighbours). rho: adjacency radius in nats, positive.
-    symmetrisation: "average" or "max" of G and its transpose in the adjacency. selection: "permute-and-flip" or "exponential" (same
-    guarantee, more error). prior_weight: lambda >= 0.
-    """
-
-    chain: MarkovChain
-    _: dataclasses.KW_ONLY
-    epsilon: float | int
-    rho: float | int
-    symmetrisation: str = "average"
-    selection: str = "permute-and-flip"
-    prior_weight: float | int = 0.0
-
-    def __post_init__(self) -> None:
-        require_word(self.selection, "selection", SELECTIONS, f"use one of {', '.join(map(repr, SELECTIONS))}")
-        self.check("prior_weight")
-
-    @classmethod
-    def under_hamming(
-        cls,
-        chain: MarkovChain,
-        *,
-        epsilon: float | int,
-        b: int = 1,
-        selection: str = "permute-and-flip",
-        prior_weight: float | int = 0.0,
-    ) -> TrajectoryMechanism:
-        """The variant of paper B, Appendix C: epsilon-private where up to `b` states differ, by any amount.
-
-        The coin scale is epsilon / (2 b max G_avg), which is Mechanism 1 at rho = b max G_avg.
-        """
-        radius = HammingAdjacency(b=b).sensitivity(graph_of(chain).all_distances()) / 2
-        return cls(chain, epsilon=epsilon, rho=radius, selection=selection, prior_weight=prior_weight)
-
-    @property
-    def rule(self) -> tuple[str, float]:
-        """The selection and the prior's weight."""
-        return self.selection, self.prior_weight
-
-    def costs_to(self, targets: Int[np.ndarray, " targets"]) -> Float[np.ndarray, "targets n"]:
-        """G(y, s): from the candidate to the sensitive state."""
-        return self.graph.distances_to(targets)
-
-
-def require_mechanism1(m: Any) -> None:
-    """ValueError for what holds for Mechanism 1 and its variants alone."""
-    require_kind(m, "m", TrajectoryMechanism, "give a TrajectoryMechanism: it is for Mechanism 1 and its variants alone")
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class ChenMechanism(OnlineMechanism):
-    """Mechanism 2. chain: irreducible. epsilon: nats, 0 or more. b: how many states may differ, 1 or more."""
-
-    chain: MarkovChain
-    _: dataclasses.KW_ONLY
-    epsilon: float | int
-    b: int = 1
-
-    def __post_init__(self) -> None:
-        require_epsilon(self.epsilon)
-        HammingAdjacency(b=self.b)
-        graph_of(self.chain)
-
-    @property
-    def adjacency(self) -> HammingAdjacency:
-        """Trajectories that differ in at most b states."""
-        return HammingAdjacency(b=self.b)
-
-    @property
-    def scale(self) -> float:
-        """epsilon / b."""
-        return self.epsilon / self.b
-
-    @property
-    def rule(self) -> tuple[str, float]:
-        """The exponential mechanism, without a prior."""
-        return "exponential", 0.0
-
-    def costs_to(self, targets: Int[np.ndarray, " targets"]) -> Float[np.ndarray, "targets n"]:
-        """1[y != s]."""
-        return (np.arange(self.graph.n_states)[None, :] != targets[:, None]).astype(np.float64)
-
-    def loss_bounds(self) -> Float[np.ndarray, "n n"]:
-        """The proved bound on the loss of replacing i by j at one time: epsilon / b off the diagonal, nats."""
-        n = self.graph.n_states
-        return self.scale * (1.0 - np.eye(n))
+    def proved_epsilon(self, target: float | int) -> float:
+        """The nominal epsilon whose proved bound for the replacement of any state is `target`, a margin for round-off below."""
+        return target * self.rho / self.graph.extremes.most / MARGIN

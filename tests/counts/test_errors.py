@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-from dpjax.counts import DiscreteLaplaceMechanism, dirichlet_errors, expected_kl_floored, floor_and_renormalise, project
+from dpjax.counts import DiscreteLaplaceMechanism
+from dpjax.counts.postprocess import dirichlet_errors, expected_kl_floored, floor_and_renormalise, project
 from dpjax.simplex import dirichlet, expected_kl
 
 GRADES = np.array([39, 29, 15, 8, 7])

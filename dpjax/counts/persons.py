@@ -1,4 +1,4 @@
-"""What several records of one person may cost in Theorem 7's form: the worst spreading over cells, as a computed bound.
+"""What the records of one person cost with pseudo-counts (Theorem 7): the worst spreading over cells, as a computed bound, and group privacy.
 
 One person's records (at most m, at most r of them in a row) are replaced by any others (at most m, at most r in a row). What both have in
 common stays; cell j loses or gains d_j records. Independent Gammas of shapes s (count + alpha) dominate the release (Theorem 7), and
@@ -14,6 +14,11 @@ parts of at most r, both orders, which covers both directions. Adding or removin
 of losses of width w the mass of a cell between two points is split among the two so that E Y stays (a mean-preserving spread: delta rises), the
 split shifted to the larger loss by more than its round-off; losses below the grid move up to its end, those above it count as infinite. The
 laws of sums come from Fourier transforms, whose round-off, at most sqrt(N) log2(N) times the machine's a cell, is added.
+
+*A person of at most m records.* `spread_delta` bounds the worst spreading of m records, m up to 10. Group privacy is valid for every m: in g
+steps of at most b = ceil(m/g) records, each (epsilon/g, delta')-private, a person costs (epsilon, delta' (e^epsilon - 1)/(e^(epsilon/g) - 1)).
+`person_cost` takes the smaller delta of g = m (steps of one record, exact) and the smallest g whose steps `spread_delta` can bound (g = 1 up to
+m = 10).
 """
 
 from __future__ import annotations
@@ -21,11 +26,15 @@ from __future__ import annotations
 import functools
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from scipy import fft, signal, special
+
+from dpjax.counts.accountant import record_delta
+from dpjax.counts.neighbours import PersonBound
+from dpjax.simplex._rounding import check_epsilon
 
 LARGEST = 10  # records whose spreadings are gone through
 _TAIL = 1e-13  # mass of one cell beyond the grid, where the grid's length allows
@@ -152,3 +161,63 @@ def _curve(law: np.ndarray, width: float) -> np.ndarray:
     decay = math.exp(-width)
     inclusive = signal.lfilter([1.0], [1.0, -decay], backwards)  # sum over l >= e of law(l) e^(e - l)
     return np.maximum(np.cumsum(backwards, axis=1) - inclusive, 0.0)[:, ::-1]
+
+
+SPREADS = "the worst spreading of a person's records over cells, computed from above"
+GROUP = "group privacy over single records"
+STEPS = "group privacy over groups of records, the worst spreading of each computed from above"
+_QUICK, _FINE = 8, 16  # steps of the grid
+
+
+class Cost(NamedTuple):
+    """A person's delta at some epsilon, an upper bound, and by which argument."""
+
+    delta: float
+    accountant: str
+
+
+@functools.lru_cache(maxsize=256)
+def person_cost(
+    epsilon: float, scale: float, pseudocount: float, bound: PersonBound, adjacency: str = "replace", *, quick: bool = False
+) -> Cost:
+    """What a person costs with pseudo-counts and at most `bound` records each; an upper bound of delta(epsilon).
+
+    adjacency: a person "replace"d by any other, or one added or removed ("add-remove"). quick: only the two extreme spreadings are
+    looked at, for a search; that is no bound.
+    """
+    m = bound.records
+    if epsilon == 0:  # total variation, which adds over the steps
+        return Cost(min(1.0, m * _single(0.0, scale, pseudocount, adjacency)), GROUP)
+    fewest = next(g for g in range(1, m + 1) if math.ceil(m / g) <= LARGEST)
+    costs = [Cost(_grouped(epsilon, m, lambda e: _single(e, scale, pseudocount, adjacency)), GROUP)]
+    if m > 1:
+        size = math.ceil(m / fewest)
+        spreads = _extremes(size, bound.in_a_cell) if quick else partitions(size, min(size, bound.in_a_cell))
+        step = functools.partial(
+            spread_delta,
+            scale=scale,
+            pseudocount=pseudocount,
+            spreads=spreads,
+            one_sided=adjacency == "add-remove",
+            steps=_QUICK if quick else _FINE,
+        )
+        costs.append(Cost(_grouped(epsilon, fewest, step), SPREADS if fewest == 1 else STEPS))
+    return min(costs, key=lambda cost: cost.delta)
+
+
+def _single(epsilon: float, scale: float, pseudocount: float, adjacency: str) -> float:
+    return float(record_delta(adjacency, check_epsilon(epsilon), np.asarray(scale), np.asarray(pseudocount)))
+
+
+def _grouped(epsilon: float, steps: int, delta: Callable[[float], float]) -> float:
+    """delta of `steps` steps from that of one, both at their share of epsilon, rounded up."""
+    share = epsilon if steps == 1 else math.nextafter(epsilon / steps, 0.0)
+    factor = 1.0 if steps == 1 else math.expm1(epsilon) / math.expm1(share) * (1 + 1e-12) if epsilon < 700 else math.inf
+    return min(1.0, delta(share) * factor)
+
+
+def _extremes(size: int, most: int) -> tuple[Partition, ...]:
+    """All in as few cells as may be, and each in a cell of its own."""
+    largest = min(size, most)
+    heap = (largest,) * (size // largest) + ((size % largest,) if size % largest else ())
+    return heap, (1,) * size

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from dpjax.counts import DiscreteGaussianMechanism, DiscreteLaplaceMechanism, calibrated_variance, gaussian_delta
-from dpjax.counts.discrete_gaussian import gaussian_noise, tail_table
+from dpjax.counts import DiscreteGaussianMechanism, DiscreteLaplaceMechanism
+from dpjax.counts.discrete_gaussian import calibrated_variance, gaussian_delta, tail_table
 from dpjax.counts.discrete_laplace import laplace_noise
+from dpjax.counts.noise import symmetric_noise
 
 FAILURE_RATE = 1e-6
 
@@ -93,7 +94,7 @@ def test_laplace_draws_have_their_law(scale):
 @pytest.mark.parametrize("variance", [0.3, 4.0, 900.0])
 def test_gaussian_draws_have_their_law(variance):
     tail = tail_table(variance, np.dtype(np.float32))
-    draws = gaussian_noise(jax.random.key(1), np.zeros(200_000, np.float32), tail)
+    draws = symmetric_noise(jax.random.key(1), np.zeros(200_000, np.float32), tail)
     reach = math.ceil(2 * math.sqrt(variance))
     assert fits(draws, DiscreteGaussianMechanism(variance=variance).pmf(reach)) > FAILURE_RATE
     for wrong in (0.9, 1.1):

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from dpjax.chains import MarkovChain, stationary_distribution
-from dpjax.counts import dirichlet_errors
+from dpjax.counts.postprocess import dirichlet_errors
 from dpjax.simplex import DirichletMechanism
-from dpjax.sweep import compare as comparison
 from dpjax.sweep import compare_counts, compare_trajectory, count_verdicts, trajectory_verdicts
 from dpjax.sweep.compare import GAUSSIAN, LAPLACE, LAPLACE_PROJECTED, PAPER, PSEUDOCOUNT, UNIFORM, Measured
 from dpjax.trajectory import ChenMechanism, TrajectoryMechanism, exact_law, substitution_epsilon
@@ -70,9 +69,7 @@ def test_empty_cells_of_a_declared_support_leave_the_papers_form_out():
     assert all(np.isfinite(one.kl) for one in found if one.mechanism != LAPLACE_PROJECTED)
 
 
-def test_draws_are_measured_in_parts_and_refusals_name_the_argument(monkeypatch):
-    monkeypatch.setattr(comparison, "_AT_ONCE", 30)
-    assert [n for _, n in comparison._parts(10, 9)] == [3, 3, 3, 1]
+def test_refusals_name_the_argument():
     for options in ({"delta": 0}, {"epsilons": [0.0]}, {"support": "some"}, {"draws": 1}):
         with pytest.raises(ValueError, match=f"{next(iter(options)).rstrip('s')}.* is "):
             compare_counts(jax.random.key(0), COUNTS, **({"epsilons": [1.0], "delta": 1e-6, "draws": 4} | options))

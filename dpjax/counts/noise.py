@@ -1,0 +1,211 @@
+"""Noisy counts: what mechanisms share that add independent whole noise of a public symmetric law to every supported count.
+
+A row of counts c becomes y = c + Z, Z whole, independent, P(Z = z) the mechanism's `pmf`, and y is brought to the simplex: floored at 1/2 and
+divided by its sum, or projected (`postprocess`), which costs no privacy. For a release the noisy counts themselves are published, drawn from
+rational parameters in whole numbers; the shares are max(y, 1/2) over their sum. Counts are capped at 2^62 first, which moves none further.
+
+To add a mechanism of this kind, state the law (`pmf`), the accountant and the calibration. Draws come by inversion of the tail P(|Z| >= k), unless
+the mechanism has a better way.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, ClassVar, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pydantic
+from jaxtyping import Array, Bool, Float, Key
+
+from dpjax._errors import invalid, require
+from dpjax._random import open_uniform
+from dpjax.counts.planning import noise_error
+from dpjax.counts.postprocess import POST_PROCESSING, checked_counts, expected_kl_floored
+from dpjax.counts.protocol import FULL, AuditPair, CountMechanism, Errors, ExactSampler, Law, Options, worst_pair
+
+CAP = 2**62
+LARGEST = 2**40  # of a scale or a variance
+TOO_MUCH = "that is too much noise: raise epsilon, or keep fewer records a person"
+TAIL = 2**15  # the least width of a table of tails, so that a grid compiles once
+ZERO_CELLS = "a supported cell of noisy count y has probability max(y, 1/2) over the sum of its row's"
+
+
+class NoiseOptions(Options):
+    """What makes shares of noisy counts."""
+
+    postprocess: Literal["floor", "project"] = pydantic.Field(default="floor", title="what makes shares of noisy counts")
+
+
+@jax.jit
+def symmetric_noise(key: Key[Array, ""], like: Float[Array, "*shape"], tail: Float[Array, " width"]) -> Float[Array, "*shape"]:
+    """Symmetric whole noise of the shape and dtype of `like`; |Z| is the number of k with P(|Z| >= k) = tail[k - 1] > u."""
+    for_size, for_sign = jax.random.split(key)
+    u = open_uniform(for_size, like.shape, like.dtype)
+    size = jnp.searchsorted(-tail, -u, side="left").astype(like.dtype)
+    return jnp.where(jax.random.bernoulli(for_sign, 0.5, like.shape), size, -size)
+
+
+@dataclasses.dataclass(frozen=True)
+class NoiseDraw:
+    """Private tables from noisy counts: `noise` (key, like, parameter) and a way to the simplex; the function of a `Law`."""
+
+    noise: Callable[..., Array]
+    postprocess: str
+
+    def __call__(self, key: Array, parameters: Any, counts: Any, support: Any, first: Any, n: int) -> Array:
+        keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(first + jnp.arange(n, dtype=jnp.uint32))
+        noisy = counts[None] + jax.vmap(lambda k: self.noise(k, counts, parameters))(keys)
+        return POST_PROCESSING[self.postprocess](noisy, support)
+
+
+class NoiseMechanism(CountMechanism):
+    """counts -> counts + Z -> the simplex. A subclass has the fields `adjacency` and `postprocess`, a law and an accountant."""
+
+    OPTIONS: ClassVar[type[Options]] = NoiseOptions
+    postprocess: str
+
+    @abc.abstractmethod
+    def pmf(self, reach: int) -> Float[np.ndarray, " width"]:
+        """P(Z = z) for z = -reach..reach, float64, not renormalised."""
+
+    @classmethod
+    def released(cls, facts: Mapping[str, Any]) -> NoiseMechanism:
+        """The mechanism whose noise a release states, by the facts of its statement: for error bars."""
+        invalid("form", cls.name, "it does not say how its noise follows from a statement: give it a `released`")
+
+    @property
+    def noise_variance(self) -> float:
+        """E Z^2."""
+        reach = 8
+        while self.pmf(reach)[0] > 1e-18:
+            reach *= 2
+        return float(self.pmf(reach) @ np.arange(-reach, reach + 1.0) ** 2)
+
+    def tail(self, dtype: np.dtype) -> np.ndarray:
+        """P(|Z| >= k) for k = 1, 2, ..., until it is below 1e-30, padded with zeros to a power of two."""
+        reach = 8
+        while self.pmf(reach)[0] > 1e-30:
+            reach *= 2
+        mass = self.pmf(reach)[reach:]
+        tail = 2 * np.cumsum(mass[:0:-1])[::-1]
+        return np.pad(tail, (0, (1 << len(tail).bit_length()) - len(tail))).astype(dtype)
+
+    def noise(self, dtype: np.dtype) -> tuple[Callable[..., Array], np.ndarray]:
+        """The sampler (key, like, parameter) of the noise, the same function for all of a kind, and its parameter."""
+        return symmetric_noise, self.tail(dtype)
+
+    def privatize(
+        self, key: Key[Array, ""], counts: np.ndarray | Array, support: np.ndarray | None = None
+    ) -> Float[Array, "*batch n"]:
+        """Private shares of each row of counts, (*batch, n); categories outside the public `support` stay 0. A simulation."""
+        values = checked_counts(counts)
+        mask = None if support is None else jnp.asarray(support, bool)
+        noise, parameter = self.noise(np.dtype(values.dtype))
+        return POST_PROCESSING[self.postprocess](values + noise(key, values, jnp.asarray(parameter, values.dtype)), mask)
+
+    def law(self, counts: np.ndarray, support: Bool[np.ndarray, "rows n"], dtype: np.dtype) -> Law:
+        """The noise's parameter; tables are padded to a common width."""
+        noise, parameter = self.noise(dtype)
+        if parameter.ndim:
+            parameter = np.pad(parameter, (0, max(0, TAIL - len(parameter))))
+        return Law(parameter.astype(dtype), NoiseDraw(noise, self.postprocess))
+
+    @property
+    def positive(self) -> bool:
+        """A projection sets cells to 0."""
+        return self.postprocess == "floor"
+
+    @property
+    def note(self) -> str:
+        """What a projection does."""
+        return "" if self.positive else "cells set to 0: KL may be infinite, the chain reducible, so no stationary law"
+
+    def expected_errors(self, counts: np.ndarray, support: np.ndarray) -> Errors:
+        """The exact KL of one floored vector, by a convolution."""
+        if len(counts) > 1 or not self.positive:
+            return Errors(None, None)
+        return Errors(np.array([expected_kl_floored(counts[0][support[0]].astype(np.int64), self.pmf)]), None)
+
+    def audit_pair(self) -> AuditPair:
+        """The pair of `worst_pair` at counts that the floor leaves alone; the score is the log-likelihood ratio of the noisy counts."""
+        reach = 8
+        while self.pmf(reach)[0] > 1e-12:
+            reach *= 2
+        logs = np.log(np.maximum(self.pmf(2 * reach + 1), 1e-300))
+        pair = worst_pair(self.neighbours, records=reach)
+
+        def score(x: np.ndarray) -> np.ndarray:
+            noisy = np.rint(x[:, :, 0].astype(np.float64) / x[:, :, 1] * FULL).astype(np.int64)
+            ratio = np.zeros(len(x))
+            for table, sign in ((pair.before, 1), (pair.after, -1)):
+                ratio += sign * logs[np.clip(noisy - table[:, 0] + 2 * reach + 1, 0, len(logs) - 1)].sum(axis=1)
+            return ratio
+
+        return pair._replace(score=score)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NoiseSampler(ExactSampler):
+    """Counts plus exact whole noise; parameter: rational and public, such as b of Laplace noise or v of Gaussian noise.
+
+    ValueError unless the noise is (epsilon, delta)-private at this very parameter.
+    """
+
+    parameter: Fraction
+
+    noisy: ClassVar[bool] = True
+    zero_cells: ClassVar[str] = ZERO_CELLS
+    words: ClassVar[tuple[str, str]] = (
+        "noise_parameter",
+        "parameter",
+    )  # the parameter's key in a statement, and its word in a price
+
+    def __post_init__(self) -> None:
+        require(0 < self.parameter <= LARGEST, "parameter", float(self.parameter), "that is too much noise: raise epsilon")
+        spent = self.delta_spent
+        require(spent <= self.delta, "delta", self.delta, f"this noise spends {spent:.6g} at this epsilon")
+
+    @property
+    @abc.abstractmethod
+    def delta_spent(self) -> float:
+        """An upper bound of delta at epsilon; 1 for a pure mechanism of less noise than epsilon asks for."""
+
+    @property
+    @abc.abstractmethod
+    def mechanism(self) -> NoiseMechanism:
+        """The mechanism with the same noise; its draws are floats, for research."""
+
+    @abc.abstractmethod
+    def draw_one(self) -> int:
+        """One draw of the noise, in whole numbers from the operating system's entropy."""
+
+    def draw_row(self, row: int, counts: Sequence[int], draws: int) -> list[int]:
+        """Noisy counts of the row's supported cells; `draws` is not used."""
+        return [min(count, CAP) + self.draw_one() for count in counts]
+
+    def pmf(self, reach: int) -> np.ndarray:
+        """The law of the noise on -reach..reach, float64."""
+        return self.mechanism.pmf(reach)
+
+    def expected_error(self, records: float, cells: int) -> float:
+        """Expected total variation on the public reference row, simulated with a fixed seed."""
+        return noise_error(records, cells, self.pmf)
+
+    def price_head(self, cells: int) -> str:
+        """The noise of one count."""
+        spread = f"{self.words[1]} {float(self.parameter):.4g}"
+        return f"Every count gets {self.name.replace('-', ' ')} noise of {spread}, floored at 1/2 and renormalised."
+
+    def facts(self) -> dict[str, Any]:
+        """The noise, exactly and as a decimal."""
+        return {
+            "mechanism": f"{self.name.replace('-', ' ')} noise on every supported count, floored at 1/2 and renormalised",
+            self.words[0]: float(self.parameter),
+            f"{self.words[0]}_exactly": str(self.parameter),
+            "delta_spent_at_epsilon": self.delta_spent,
+        }

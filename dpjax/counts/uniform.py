@@ -1,0 +1,81 @@
+"""The uniform law on each row's public support: the guess that needs no data, costs no privacy, and that every mechanism should beat."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from dpjax.counts.neighbours import Neighbours, given
+from dpjax.counts.postprocess import checked_counts, uniform_rows
+from dpjax.counts.protocol import AuditPair, CountMechanism, Errors, Law, register
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class UniformGuess(CountMechanism):
+    """counts -> the uniform law on the support of each row; the counts are not looked at."""
+
+    adjacency: Neighbours | str = "replace"
+
+    name: ClassVar[str] = "uniform"
+    audited: ClassVar[bool] = False
+    title: ClassVar[str] = "uniform guess"
+    spends_delta: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "adjacency", given(self.adjacency))
+
+    @classmethod
+    def calibrate(cls, *, epsilon: Any, delta: Any = 0.0, adjacency: Neighbours | str = "replace", **options: Any) -> UniformGuess:
+        """The guess: it meets every target."""
+        return cls(adjacency=adjacency)
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        """None."""
+        return {}
+
+    @property
+    def random(self) -> bool:
+        """It is one public table."""
+        return False
+
+    @property
+    def note(self) -> str:
+        """What it is."""
+        return "needs no data"
+
+    def exact_delta(self, epsilon: Any) -> Any:
+        """0."""
+        return np.zeros(np.shape(epsilon))[()]
+
+    def exact_epsilon(self, delta: Any) -> Any:
+        """0."""
+        return np.zeros(np.shape(delta))[()]
+
+    def privatize(self, key: Array, counts: Any, support: Any = None) -> Float[Array, "*batch n"]:
+        """The uniform rows, (*batch, n)."""
+        values = checked_counts(counts)
+        mask = jnp.ones(values.shape, bool) if support is None else jnp.broadcast_to(jnp.asarray(support, bool), values.shape)
+        return mask / mask.sum(axis=-1, keepdims=True).astype(values.dtype)
+
+    def law(self, counts: np.ndarray, support: Bool[np.ndarray, "rows n"], dtype: np.dtype) -> Law:
+        """The uniform rows, as many times as asked for."""
+        return Law((support / support.sum(axis=1, keepdims=True)).astype(dtype), _repeated)
+
+    def expected_errors(self, counts: np.ndarray, support: np.ndarray) -> Errors:
+        """Its errors."""
+        return Errors(*uniform_rows(counts / counts.sum(axis=1, keepdims=True), support))
+
+    def audit_pair(self) -> AuditPair | None:
+        """None: nothing of the data can be seen."""
+        return None
+
+
+def _repeated(key: Array, parameters: Any, counts: Any, support: Any, first: Any, n: int) -> Array:
+    return jnp.broadcast_to(parameters, (n, *parameters.shape))
