@@ -33,7 +33,7 @@ def deviation(case: Case) -> None:
             f"stationary law, relative, {kind}",
             law[j],
             pi[j],
-            max(pi[j], Fraction(float(np.finfo(P.dtype).tiny)) / Fraction(near)),
+            max(pi[j], _floor(P)),
             near,
         )
     found = np.asarray(case.call("deviation_matrix", lambda: deviation_matrix(P)), np.float64)
@@ -100,6 +100,11 @@ def _chain(case: Case, kind: str) -> np.ndarray:
     return P
 
 
+def _floor(P: np.ndarray) -> Fraction:
+    """What is compared as if it were so large: below a few of the least normal number products are flushed to 0."""
+    return 16 * Fraction(float(np.finfo(P.dtype).tiny)) / Fraction(_NEAR[P.dtype.name])
+
+
 def _derivative(case: Case, P: np.ndarray, pi: list[Fraction], A: rationals.Matrix, kind: str) -> None:
     """d pi = pi dQ A# at a random change off the diagonal of one row."""
     n = len(P)
@@ -115,7 +120,7 @@ def _derivative(case: Case, P: np.ndarray, pi: list[Fraction], A: rationals.Matr
     flow = [Fraction(float(x)) for x in change]
     flow[i] = -sum(flow, Fraction(0))
     true = [pi[i] * sum((flow[k] * A[k][j] for k in range(n)), Fraction(0)) for j in range(n)]
-    scale = pi[i] * max(abs(x) for row in A for x in row)
+    scale = max(pi[i] * max(abs(x) for row in A for x in row), _floor(P))
     for j in range(n):
         case.near(f"derivative of the stationary law, {kind}", float(moved[j]), true[j], scale, _NEAR[kind], state=j)
 

@@ -157,7 +157,7 @@ def _whole(case: Case, truth: _Chain, m: Any, kernel: dict[tuple[int, int, int],
         paths = [(*path, o) for path in paths for o in truth.next[path[-1]]]
     loss = max(log_p(path, w) - log_p(path, v) for path in paths)
     stated = case.call("trajectory_loss", lambda: trajectory_loss(m, np.array(w), np.array(v), start=start))
-    case.near("trajectory_loss", stated, loss, 1 + abs(loss), 1e-12)
+    case.near("trajectory_loss", stated, loss, 1 + abs(loss), 1e-12 + float(steps * _ULPS * _costs(truth, m)))
     if kind == "mechanism 1":
         moved = sum((truth.apart(w[t], v[t]) for t in range(1, steps + 1)), mp.zero)
         case.at_most("Theorem 1 of trajectories", loss, exact(m.epsilon) / exact(rho) * moved * _ROUND)
