@@ -1,4 +1,4 @@
-"""Sphinx settings: Markdown pages, one for each room, and a reference made from the docstrings."""
+"""Sphinx settings: Markdown pages, one for each package, and a reference made from the docstrings."""
 
 import pathlib
 import re

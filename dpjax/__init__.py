@@ -3,7 +3,7 @@
 Two mechanisms. Records counted into a transition matrix go row by row through the Dirichlet mechanism (`DirichletMechanism`);
 a stream of states goes step by step through permute-and-flip on shortest-path distances (`TrajectoryMechanism`).
 
-Importing this module loads nothing else: each name below loads its room when it is first used.
+Importing this module loads nothing else: each name below loads its package when it is first used.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-# public name -> the room (or the module in a room) that holds it
-_ROOM_OF = {
+# public name -> the package or module that holds it
+_HOME_OF = {
     "MarkovChain": "dpjax.chains",
     "stationary_distribution": "dpjax.chains",
     "ergodicity_coefficient": "dpjax.chains",
@@ -49,14 +49,14 @@ _MODULES = {
     "plot": "dpjax.plot",
 }
 
-__all__ = ["__version__", *_ROOM_OF, *_MODULES]
+__all__ = ["__version__", *_HOME_OF, *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(_MODULES[name])
-    if name in _ROOM_OF:
-        value = getattr(importlib.import_module(_ROOM_OF[name]), name)
+    if name in _HOME_OF:
+        value = getattr(importlib.import_module(_HOME_OF[name]), name)
         globals()[name] = value
         return value
     raise AttributeError(f"module 'dpjax' has no attribute {name!r}")

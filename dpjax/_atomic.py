@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, for whatever room writes results.
+"""Files that are there whole or not at all, for whatever package writes results.
 
 A file is written under a temporary name in its own folder, flushed to the disk, and renamed; a reader, a kill or a full disk
 never meets half of one.

@@ -83,7 +83,8 @@ def require_word(value: Any, argument: str, words: Collection[str], remedy: str,
 def require_kind(value: Any, argument: str, kinds: Kinds, remedy: str) -> None:
     """Require an instance of one of the classes; the sentence names the class of what was given."""
     if not isinstance(value, kinds):
-        invalid(argument, None, remedy, problem=f"is a {type(value).__name__}")
+        name = type(value).__name__
+        invalid(argument, None, remedy, problem=f"is {'an' if name[0] in 'AEIOU' else 'a'} {name}")
 
 
 def real_array(value: Any, argument: str, remedy: str, *, must: str = "") -> np.ndarray:

@@ -13,9 +13,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from dpjax import datasets
+from dpjax.counts import DiscreteLaplaceMechanism
+from dpjax.counts.postprocess import expected_kl_floored
 from dpjax.plot import style
 from dpjax.simplex import calibrate_exact, calibrate_theorem1, expected_kl, expected_kl_bound
-from experiments import geometric, reproduction
+from experiments import reproduction
 
 SETTING = {"eta": 0.073, "n_records": 98, "n_categories": 5}
 GAMMA, DELTA = 4e-4, 0.0026
@@ -61,7 +63,7 @@ def figure(counts: np.ndarray, epsilon: np.ndarray, allowed: dict[str, np.ndarra
             look = {"color": style.PALETTE[i], "marker": style.MARKERS[i], "markevery": 4}
             axes.plot(x, mean, linestyle="-", label=f"{name}: mean (Theorem 2)", **look)
             axes.plot(x, bound, linestyle=":", label=f"{name}: any class (Corollary 1)", **look, markerfacecolor="none")
-        marks = [geometric.expected_kl(counts, e) for e in MARKERS]
+        marks = [expected_kl_floored(counts, DiscreteLaplaceMechanism(epsilon=e).pmf) for e in MARKERS]
         axes.plot(MARKERS, marks, "*", color="black", markersize=9, label="geometric noise on the counts, $\\delta = 0$")
         axes.axvline(POINTS[0][0], color="0.6", linewidth=0.8, linestyle="--")
         axes.set(

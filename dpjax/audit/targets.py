@@ -92,7 +92,13 @@ def matrix_target(
 ) -> Target:
     """The corner pair in the row whose exact epsilon at delta is largest; the other rows are uniform on their support."""
     rows, drawn = m.rows, np.flatnonzero(~(m.rows.constant | np.asarray(m.withheld)))
-    require(len(drawn) > 0, "rows", None, "nothing is drawn, so there is nothing to audit", problem="is all constant or withheld")
+    require(
+        len(drawn) > 0,
+        "rows",
+        None,
+        "nothing is drawn, so there is nothing to audit: give a mechanism that draws a row",
+        problem="are all constant or withheld",
+    )
     k, eta, records, n = (np.asarray(x)[drawn] for x in (m.k, rows.eta, rows.n_records, rows.n_categories))
     row = int(drawn[np.argmax(exact_epsilon(delta, k=k, eta=eta, n_records=records, n_categories=n))])
     cells, one = np.flatnonzero(rows.support[row]), drawn_by or m

@@ -54,8 +54,8 @@ def as_floats(P: Any) -> np.ndarray:
 def require_square(P: Any) -> None:
     """Raise ValueError unless `P` has shape (*batch, n, n) with n >= 2."""
     shape = tuple(P.shape)
-    require(len(shape) >= 2 and shape[-1] == shape[-2], "P.shape", shape, "a transition matrix is square: (*batch, n, n)")
-    require(shape[-1] >= 2, "P.shape", shape, "a chain needs at least two states")
+    require(len(shape) >= 2 and shape[-1] == shape[-2], "P.shape", shape, "give a square matrix (*batch, n, n)")
+    require(shape[-1] >= 2, "P.shape", shape, "give at least two states")
 
 
 def row_sum_tolerance(dtype: Any) -> float:
@@ -76,10 +76,10 @@ def refuse(P: jax.Array, least: Any, gap: Any) -> None:
     wrong = ~(host >= 0) | ~np.isfinite(host)
     if wrong.any():
         at = tuple(int(i) for i in np.argwhere(wrong)[0])
-        invalid(f"P{list(at)}", float(host[at]), "the entries of a transition matrix are finite and not negative")
+        invalid(f"P{list(at)}", float(host[at]), "give finite entries that are not negative")
     sums = host.sum(-1, dtype=np.float64)
     at = tuple(int(i) for i in np.argwhere(np.abs(sums - 1) == np.abs(sums - 1).max())[0])
-    invalid(f"the sum of row {list(at)} of P", float(sums[at]), "each row of a transition matrix sums to 1; divide it by its sum")
+    invalid(f"the sum of row {list(at)} of P", float(sums[at]), "each row of a transition matrix sums to 1: divide it by its sum")
 
 
 @jax.jit

@@ -54,8 +54,8 @@ class MarkovChain:
         empty = np.flatnonzero(totals == 0)
         if len(empty):
             names = [named[i] for i in empty[:10]]
-            mend = "keep dpjax.chains.largest_class_of_counts(counts, labels), or drop those states"
-            invalid("the states without a transition out of them", names, f"their rows are empty: {mend}")
+            remedy = "keep dpjax.chains.largest_class_of_counts(counts, labels), or drop those states"
+            invalid("the states without a transition out of them", names, f"their rows are empty: {remedy}")
         return cls(_freeze(_divide_rows(whole, totals)), named, _freeze(whole), _checked_law(initial, len(named)))
 
     @classmethod
@@ -99,7 +99,12 @@ class MarkovChain:
 
     def index(self, label: Hashable) -> int:
         """The index of a label; ValueError for one that is no state."""
-        require(label in self._index_of, "label", label, f"it is no state of this chain of {self.n_states} states")
+        require(
+            label in self._index_of,
+            "label",
+            label,
+            f"it is not among the labels of this chain of {self.n_states} states: give one of them",
+        )
         return self._index_of[label]
 
     def stationary_distribution(self) -> Float[np.ndarray, " n"]:
@@ -131,7 +136,12 @@ class MarkovChain:
         """
         states = structure.largest_class(self.matrix)
         named = tuple(self.labels[s] for s in states)
-        require(len(states) >= 2, "the largest class", named, "no two states reach each other")
+        require(
+            len(states) >= 2,
+            "the largest class",
+            named,
+            "no two states reach each other: give a chain with a cycle of two states or more",
+        )
         if len(states) == self.n_states:
             return self
         initial = None if self.initial is None else self.initial[states]
@@ -168,7 +178,7 @@ class MarkovChain:
 
 def _checked_matrix(P: Any) -> Matrix:
     given: Any = sparse.csr_array(P) if structure.is_sparse(P) else np.asarray(P)
-    require(given.ndim == 2 and given.shape[0] == given.shape[1], "the shape of P", given.shape, "P is square: (n, n)")
+    require(given.ndim == 2 and given.shape[0] == given.shape[1], "the shape of P", given.shape, "give a square matrix (n, n)")
     tolerance = row_sum_tolerance(np.float32 if given.dtype == np.float32 else np.float64)
     matrix: Any = given.astype(np.float64)
     if structure.is_sparse(matrix):
@@ -177,11 +187,11 @@ def _checked_matrix(P: Any) -> Matrix:
     values: Any = matrix.data if structure.is_sparse(matrix) else matrix
     wrong = ~np.isfinite(values) | (values < 0)
     if wrong.any():
-        invalid("an entry of P", float(values[wrong][0]), "entries are finite and not negative")
+        invalid("an entry of P", float(values[wrong][0]), "give finite entries that are not negative")
     sums = np.asarray(matrix.sum(axis=1))
     far = np.flatnonzero(np.abs(sums - 1) > tolerance)
     if len(far):
-        invalid(f"the sum of row {far[0]} of P", float(sums[far[0]]), "each row sums to 1; divide it by its sum")
+        invalid(f"the sum of row {far[0]} of P", float(sums[far[0]]), "each row sums to 1: divide it by its sum")
     return _divide_rows(matrix, sums)
 
 
@@ -194,13 +204,13 @@ def _divide_rows(values: Any, totals: np.ndarray) -> Matrix:
 
 
 def _checked_labels(labels: Labels | None, n: int) -> Labels:
-    require(n >= 2, "the number of states", n, "a chain needs at least two states")
+    require(n >= 2, "the number of states", n, "give at least two states")
     if labels is None:
         return tuple(range(n))
-    require(len(labels) == n, "the number of labels", len(labels), f"there are {n} states")
+    require(len(labels) == n, "the number of labels", len(labels), f"give {n} labels, one for each state")
     seen: set[Hashable] = set()
     for label in labels:
-        require(label not in seen, "label", label, "it is given twice; labels are distinct")
+        require(label not in seen, "label", label, "it is given twice: give distinct labels")
         seen.add(label)
     return labels
 
@@ -209,9 +219,9 @@ def _checked_law(initial: Any, n: int) -> Float[np.ndarray, " n"] | None:
     if initial is None:
         return None
     law = np.array(initial, dtype=np.float64)
-    require(law.shape == (n,), "the shape of initial", law.shape, f"a law on {n} states is needed")
+    require(law.shape == (n,), "the shape of initial", law.shape, f"give {n} probabilities, one for each state")
     good = np.isfinite(law).all() and (law >= 0).all() and abs(law.sum() - 1) <= row_sum_tolerance(np.asarray(initial).dtype)
-    require(bool(good), "initial", law, "", must="be finite, not negative and sum to 1")
+    require(bool(good), "initial", law, "divide it by its sum", must="be finite, not negative and sum to 1")
     law /= law.sum()
     law.setflags(write=False)
     return law

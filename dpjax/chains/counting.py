@@ -34,7 +34,7 @@ def support(P: Any) -> sparse.csr_array:
     """The pattern of `P`, dense or sparse: a boolean csr_array, True where an entry is above 0; stored zeros are no edges."""
     pattern = sparse.csr_array(P > 0)
     pattern.eliminate_zeros()
-    require(pattern.ndim == 2 and pattern.shape[0] == pattern.shape[1], "the shape", pattern.shape, "a matrix (n, n) is needed")
+    require(pattern.ndim == 2 and pattern.shape[0] == pattern.shape[1], "the shape", pattern.shape, "give a square matrix (n, n)")
     return pattern
 
 
@@ -129,13 +129,13 @@ def counts_of_pairs(pairs: Iterable[Sequence[Hashable]], labels: Sequence[Hashab
     """
     listed = list(pairs)
     for number, pair in enumerate(listed):
-        require(not isinstance(pair, str) and len(pair) == 2, f"pairs[{number}]", pair, "a pair is (from, to)")
+        require(not isinstance(pair, str) and len(pair) == 2, f"pairs[{number}]", pair, "give a pair (from, to)")
     met = (state for pair in listed for state in pair)
     chosen = _in_order(met) if labels is None else tuple(labels)
     index = {label: i for i, label in enumerate(chosen)}
     for number, pair in enumerate(listed):
         for state in pair:
-            require(state in index, f"a state in pairs[{number}]", state, "it is not among the labels")
+            require(state in index, f"a state in pairs[{number}]", state, "it is not among the labels: give one of them")
     start = np.array([index[pair[0]] for pair in listed], dtype=np.int64)
     end = np.array([index[pair[1]] for pair in listed], dtype=np.int64)
     return _tally(start, end, len(chosen)), chosen
@@ -160,17 +160,22 @@ def largest_class_of_counts(counts: Any, labels: Sequence[Hashable] | None = Non
     """
     whole = whole_counts(counts)
     named = tuple(range(whole.shape[0])) if labels is None else tuple(labels)
-    require(len(named) == whole.shape[0], "the number of labels", len(named), f"there are {whole.shape[0]} states")
+    require(len(named) == whole.shape[0], "the number of labels", len(named), f"give {whole.shape[0]} labels, one for each state")
     states = largest_class(whole)
-    require(len(states) >= 2, "the largest class", [named[s] for s in states], "no two states reach each other")
+    require(
+        len(states) >= 2,
+        "the largest class",
+        [named[s] for s in states],
+        "no two states reach each other: give counts with a cycle of two states or more",
+    )
     return restrict(whole, states), tuple(named[s] for s in states)
 
 
 def whole_counts(counts: Any, labels: Sequence[Hashable] | None = None) -> Counts:
     """`counts`, dense or sparse, as int64; ValueError naming an entry that is negative, fractional, not finite or too large."""
     given: Any = sparse.csr_array(counts) if is_sparse(counts) else np.asarray(counts)
-    require(given.ndim == 2 and given.shape[0] == given.shape[1], "the shape of counts", given.shape, "counts are square: (n, n)")
-    require(given.dtype.kind in "iufb", "the type of counts", str(given.dtype), "counts are whole numbers")
+    require(given.ndim == 2 and given.shape[0] == given.shape[1], "the shape of counts", given.shape, "give a square matrix (n, n)")
+    require(given.dtype.kind in "iufb", "the type of counts", str(given.dtype), "give whole numbers")
     if is_sparse(given):
         given = given.copy()
         given.sum_duplicates()
@@ -179,7 +184,7 @@ def whole_counts(counts: Any, labels: Sequence[Hashable] | None = None) -> Count
         if wrong.any():
             i, j = _position(given, wrong)
             name = (i, j) if labels is None else (labels[i], labels[j])
-            invalid(f"counts[{name[0]!r}, {name[1]!r}]", given[i, j].item(), f"{what}: counts are whole numbers, at least 0")
+            invalid(f"counts[{name[0]!r}, {name[1]!r}]", given[i, j].item(), f"it is {what}: give whole numbers, 0 or more")
     result = given.astype(np.int64)
     if is_sparse(given):
         result.eliminate_zeros()

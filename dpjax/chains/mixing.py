@@ -158,8 +158,8 @@ def mixing_time(P: Any, threshold: float = 0.25) -> int:
     4
     """
     matrix = as_floats(P).astype(np.float64)
-    require(0 < threshold < 1, "threshold", threshold, "a total variation strictly between 0 and 1 is needed")
-    require(matrix.ndim == 2, "P.shape", matrix.shape, "mixing_time takes one matrix (n, n)")
+    require(0 < threshold < 1, "threshold", threshold, "give a total variation strictly between 0 and 1")
+    require(matrix.ndim == 2, "P.shape", matrix.shape, "give one matrix (n, n)")
     pi = stationary_distribution(matrix)
     require_irreducible(matrix)
     require(
@@ -185,7 +185,13 @@ def _first_below(P: Float[np.ndarray, "n n"], pi: Float[np.ndarray, " n"], thres
     powers = [P]
     # ends: after _LONGEST turns, with the error below
     while distance(powers[-1]) > threshold:
-        require(len(powers) < _LONGEST, "the mixing time", None, "float64 cannot resolve it", problem=f"is above 2^{_LONGEST - 1}")
+        require(
+            len(powers) < _LONGEST,
+            "the mixing time",
+            None,
+            "float64 cannot resolve it: take a smaller chain or a larger threshold",
+            problem=f"is above 2^{_LONGEST - 1}",
+        )
         powers.append(times(powers[-1], powers[-1]))
     for k in range(len(powers) - 1, -1, -1):  # the largest t with d(t) > threshold, bit by bit
         further = times(current, powers[k])

@@ -141,6 +141,6 @@ def _arrays(P: Any, gradient: Any) -> tuple[Any, Any]:
     require(np.shape(P) == np.shape(gradient), "gradient", np.shape(gradient), f"its shape must be that of P, {np.shape(P)}")
     if not (isinstance(P, jax.core.Tracer) or isinstance(gradient, jax.core.Tracer)):
         at = np.argwhere(np.isnan(np.asarray(gradient)) & (np.asarray(P) > 0))
-        mend = "the function has no derivative there, or its value is NaN: see whether the function itself is finite at this P"
-        require(not len(at), f"gradient{at[0].tolist() if len(at) else ''}", np.nan, mend)
+        remedy = "the function has no derivative there, or its value is NaN: see whether the function itself is finite at this P"
+        require(not len(at), f"gradient{at[0].tolist() if len(at) else ''}", np.nan, remedy)
     return P, gradient

@@ -47,7 +47,7 @@ def simulate(key: PRNGKeyArray, chain: Any, n_steps: int, initial: Any = None) -
     >>> simulate(jax.random.key(0), np.array([[0.0, 1.0], [1.0, 0.0]]), 4, initial=0).tolist()
     [0, 1, 0, 1, 0]
     """
-    require(n_steps >= 0, "n_steps", n_steps, "a trajectory has at least 0 steps")
+    require(n_steps >= 0, "n_steps", n_steps, "give a number of steps, 0 or more")
     if isinstance(chain, MarkovChain):
         law = chain.initial_distribution if initial is None else initial
     else:
@@ -69,7 +69,7 @@ def transition_table(chain: Any) -> TransitionTable:
         return TransitionTable(_traced_running_sums(chain), None)
     array = np.asarray(chain) if isinstance(chain, jax.Array) else as_floats(chain).astype(jnp.zeros(()).dtype)
     require_square(array)
-    require(array.ndim == 2, "P.shape", array.shape, "simulate takes one matrix; vmap over several")
+    require(array.ndim == 2, "P.shape", array.shape, "give one matrix, and vmap over several")
     require_stochastic(jnp.asarray(array))
     return TransitionTable(jnp.asarray(_running_sums(array)), None)
 
@@ -82,7 +82,7 @@ def cumulative_start(initial: Any, table: TransitionTable) -> Float[Array, " n"]
         return _traced_running_sums(law[None])[0]
     start = np.asarray(initial)
     if start.ndim == 0:
-        require(start.dtype.kind in "iu" and 0 <= int(start) < n, "initial", initial, f"a state is an index from 0 to {n - 1}")
+        require(start.dtype.kind in "iu" and 0 <= int(start) < n, "initial", initial, f"give the index of a state, 0 to {n - 1}")
         start = np.eye(n)[int(start)]
     good = start.shape == (n,) and bool((start >= 0).all()) and abs(float(start.sum()) - 1) <= 1e-5
     require(good, "initial", initial, f"give a state index or a law on {n} states, which sums to 1")

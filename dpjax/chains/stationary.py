@@ -355,7 +355,7 @@ def _of_one_closed_class(P: Float[np.ndarray, "n n"], name: str) -> Float[np.nda
         invalid(
             name,
             None,
-            "its smallest entries are as good as zero",
+            "raise its smallest entries, or set them to 0",
             problem="is so nearly reducible that a mean time passes the range of float64",
         )
     return pi
@@ -366,7 +366,7 @@ def only_closed_class(P: Any, name: str, labels: tuple[Any, ...] | None = None) 
     closed = closed_classes(P)
     if len(closed) > 1:
         text = f"reducible, with {len(closed)} closed classes: {describe(closed, labels)}"
-        invalid(name, text, "each has a stationary distribution of its own; pass one class, for instance largest_class()")
+        invalid(name, text, "each has a stationary distribution of its own: pass one class, for instance largest_class()")
     return closed[0]
 
 
@@ -396,7 +396,7 @@ def _sparse_solve(P: sparse.csr_array) -> Float[np.ndarray, " n"]:
     residual = float(np.abs(pi @ P - pi).sum())
     checked = bool(np.isfinite(pi).all() and (pi > 0).all()) and residual <= _RESIDUAL
     require(
-        checked, "the residual of the sparse solve", residual, "the chain is too nearly decomposable for it; pass P dense, for GTH"
+        checked, "the residual of the sparse solve", residual, "the chain is too nearly decomposable for it: pass P dense, for GTH"
     )
     return pi
 

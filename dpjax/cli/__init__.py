@@ -1,4 +1,4 @@
-"""The command `dpjax`: one file a command, each a thin composition of the rooms. Exit codes are listed in `dpjax.cli.errors`."""
+"""The command `dpjax`: one file a command, each a thin composition of the packages. Exit codes are listed in `dpjax.cli.errors`."""
 
 from __future__ import annotations
 

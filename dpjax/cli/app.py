@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated
 
 import typer
 
 import dpjax
-from dpjax.cli.audit import audit
-from dpjax.cli.compare import compare
+from dpjax.cli import audit, compare, privatize_model, privatize_trajectory, results, run, submit
 from dpjax.cli.errors import guarded
-from dpjax.cli.privatize_model import privatize_model
-from dpjax.cli.privatize_trajectory import privatize_trajectory
-from dpjax.cli.results import info, merge, plot
-from dpjax.cli.run import run
 from dpjax.cli.signals import ending_orderly
-from dpjax.cli.submit import submit
 
 app = typer.Typer(
     name="dpjax",
@@ -44,9 +38,23 @@ def _root(
     pass
 
 
-for command in (run, submit, merge, plot, compare, audit, info):
-    app.command(command.__name__.replace("_", "-"))(guarded(command))
+Command = tuple[Callable[..., int], Mapping[str, str]]  # and the options of the library's arguments
+
+COMMANDS: dict[str, Command] = {
+    "run": (run.run, run.OPTIONS),
+    "submit": (submit.submit, submit.OPTIONS),
+    "merge": (results.merge, results.OPTIONS),
+    "plot": (results.plot, results.OPTIONS),
+    "compare": (compare.compare, compare.OPTIONS),
+    "audit": (audit.audit, audit.OPTIONS),
+    "info": (results.info, results.OPTIONS),
+}
+for name, (command, options) in COMMANDS.items():
+    app.command(name)(guarded(command, options))
 # what these release is not continued: the same command releases again
-PUBLISHING: dict[str, Callable[..., int]] = {"privatize-model": privatize_model, "privatize-trajectory": privatize_trajectory}
-for name, publishing in PUBLISHING.items():
-    app.command(name)(guarded(ending_orderly(publishing), kept=""))
+PUBLISHING: dict[str, Command] = {
+    "privatize-model": (privatize_model.privatize_model, privatize_model.OPTIONS),
+    "privatize-trajectory": (privatize_trajectory.privatize_trajectory, privatize_trajectory.OPTIONS),
+}
+for name, (command, options) in PUBLISHING.items():
+    app.command(name)(guarded(ending_orderly(command), options, kept=""))

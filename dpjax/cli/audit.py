@@ -94,7 +94,7 @@ def audit(
     """Draw mechanisms at two adjacent inputs and set side by side what the draws prove, what is true and what is claimed.
 
     One line for each mechanism, epsilon in nats: the lower bound that the draws prove, whatever the code does; the exact value at the worst
-    adjacent inputs; the claim. Unless told otherwise the inputs are built-in examples: the published grades setting, a chain of three states.
+    adjacent inputs; the claim. Without --counts and --costs the inputs are built-in examples: the published grades, a chain of three states.
     Exit 1 if a lower bound exceeds its claim: the claim is false, or the sampler is.
     """
     import jax
@@ -255,3 +255,6 @@ def _builder(name: str) -> tuple[str, Any]:
     known = [*_TARGETS, *_on_counts(), *_SHORT, *kinds()]
     require(kind in kinds(), "MECHANISM", name, f"choose among {', '.join(known)}, and package.module:name for one of your own")
     return name, functools.partial(_trajectory, kind)
+
+
+OPTIONS = {name: f"--{name.replace('_', '-')}" for name in (*Settings._fields, "confidence", "seed")} | {"n": "--draws"}

@@ -8,7 +8,7 @@ import io
 import math
 import pathlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dpjax.datasets import Dataset
     from dpjax.sweep import Measured, MeasuredTrajectory
 
+OPTIONS = {"epsilon": "--epsilon", "delta": "--delta", "draws": "--draws", "trajectory": "--trajectory", "rho": "--rho"}
 WARNING = "NOT PRIVATE: measured on the data themselves. Keep it with the data; publish nothing of it."
 _CAPTIONS = {
     "counts": "Rows weighted by their records; bands are 2 standard errors of {draws:,} draws, lines without one are exact. Support:"
@@ -40,7 +41,9 @@ def compare(
     epsilon: Annotated[str, typer.Option(help="The epsilons, with commas.")] = "0.5,1,2,4,8",
     delta: Annotated[float, typer.Option(help="For the mechanisms that have one.")] = 1e-6,
     draws: Annotated[int, typer.Option(help="Draws where an error has no closed form.")] = 200,
-    support: Annotated[str, typer.Option(help="Taken as public: the transitions observed, or all pairs of states.")] = "observed",
+    support: Annotated[
+        Literal["observed", "all"], typer.Option(help="Taken as public: the observed transitions, or all pairs.")
+    ] = "observed",
     mechanism: Annotated[
         list[str] | None,
         typer.Option(

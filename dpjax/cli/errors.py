@@ -1,19 +1,19 @@
-"""Exit codes, and one plain sentence for what a user can mend.
+"""Exit codes of the command, and one sentence for each error that a user can correct.
 
     0    done
-    1    some work failed and was recorded, or the disk, the memory or a pipe was at its end, or whoever read private states on
-         standard output went away before the last; what is stored is kept
+    1    some work failed and was recorded, or the disk, the memory or a pipe was at its end, or the reader of private states on
+         standard output ended before the last; what is stored is kept
     2    the input or the call is wrong; nothing was written, but for the private states of a stream before a line that cannot be read
     70   a fault in dpjax or in a workload: a traceback follows
     129  a command that publishes was stopped by SIGHUP, 143 by SIGTERM; no temporary file is left
     130  stopped by Ctrl-C; what is stored is kept
 
-A reader of standard output that goes away when all is done and only words were left to say changes no code, unless the words were
+A reader of standard output that ends when the work is done and only words were left changes no code, unless the words were
 the name of a release.
 
-Set DPJAX_TRACEBACK=1 to see where a sentence came from.
+Each command has one table of the options that set the library's arguments; `naming_options` gives an InputError its option's name.
 
-The options that set what the library names otherwise, so that a refusal names what the user typed.
+Set DPJAX_TRACEBACK=1 to see where a sentence came from.
 """
 
 from __future__ import annotations
@@ -39,24 +39,31 @@ DONE, FAILED, WRONG, FAULT, STOPPED = 0, 1, 2, 70, 130
 
 
 class Ended(BaseException):
-    """A command ended by `error` after something was released or charged: `told` says what, in place of what else is kept."""
+    """A command ended by `error` after something was released or charged: `done` says what, in place of what else is kept."""
 
-    def __init__(self, error: BaseException, told: str) -> None:
-        super().__init__(told)
-        self.error, self.told = error, told
+    def __init__(self, error: BaseException, done: str) -> None:
+        super().__init__(done)
+        self.error, self.done = error, done
 
 
-def guarded(command: Callable[..., int], kept: str = _KEPT) -> Callable[..., None]:
-    """`command` with its exceptions turned into sentences and exit codes; `kept`: what a full disk or memory leaves behind."""
+def guarded(command: Callable[..., int], options: Mapping[str, str] | None = None, kept: str = _KEPT) -> Callable[..., None]:
+    """`command` with its exceptions turned into sentences and exit codes.
+
+    Args:
+        command: returns its exit code.
+        options: the option of each argument of the library that the command sets.
+        kept: what a full disk or memory leaves behind.
+    """
 
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> None:
         if not kept and isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(line_buffering=False, write_through=False)  # words wait until all is done
         try:
-            code = command(*args, **kwargs)
+            with naming_options(options or {}):
+                code = command(*args, **kwargs)
         except Ended as end:
-            code = _explained(end.error, end.told)
+            code = _explained(end.error, end.done)
         except (Exception, KeyboardInterrupt, Terminated) as error:
             code = _explained(error, kept)
         _last_words(code)
@@ -66,7 +73,7 @@ def guarded(command: Callable[..., int], kept: str = _KEPT) -> Callable[..., Non
 
 
 def _last_words(code: int) -> None:
-    """Send off what was printed; where nobody reads it any more, say so: the work itself is done."""
+    """Flush what was printed; where nobody reads it any more, say so: the work itself is done."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -74,15 +81,15 @@ def _last_words(code: int) -> None:
         with open(os.devnull, "wb") as nowhere:  # else Python fails on the same words as it ends
             os.dup2(nowhere.fileno(), sys.stdout.fileno())
         if code == DONE:
-            say("done; whoever read standard output closed it before the last words", DONE)
+            say("done; the reader of standard output closed it before the last words", DONE)
 
 
 def _explained(error: BaseException, kept: str) -> int:
     if os.environ.get("DPJAX_TRACEBACK"):
         traceback.print_exception(error)
     if isinstance(error, (KeyboardInterrupt, Terminated)):
-        told = "" if kept == _KEPT else kept
-        return say(_joined(str(error) or "stopped", told), error.code if isinstance(error, Terminated) else STOPPED)
+        left = "" if kept == _KEPT else kept
+        return say(_joined(str(error) or "stopped", left), error.code if isinstance(error, Terminated) else STOPPED)
     if isinstance(error, OSError):
         return say(*_disk(error, kept))
     if isinstance(error, MemoryError):
@@ -101,14 +108,14 @@ def _disk(error: OSError, kept: str) -> tuple[str, int]:
     if error.errno in _REFUSED:  # a figure, or what another library writes
         return _joined(f"error: {error.filename or 'the disk'}: {os.strerror(error.errno)}", kept), FAILED
     if isinstance(error, BrokenPipeError):
-        return _joined("error: whoever read what the command says closed the pipe", kept), FAILED
+        return _joined("error: the reader of the command's output closed the pipe", kept), FAILED
     where = f"{error.filename}: " if error.filename else ""
     return _joined(f"error: {where}{error.strerror or error}", "" if kept == _KEPT else kept), WRONG
 
 
-def _joined(said: str, told: str) -> str:
+def _joined(said: str, kept: str) -> str:
     said = said if said.endswith((".", "?", "!")) else f"{said}."
-    return f"{said} {told}" if told else said
+    return f"{said} {kept}" if kept else said
 
 
 def _sentence(error: Exception) -> str:
@@ -116,24 +123,26 @@ def _sentence(error: Exception) -> str:
     if hasattr(error, "errors"):
         fault = error.errors()[0]
         key = ".".join(str(step) for step in fault["loc"])
-        return f"{key} is {fault['input']!r}; {fault['msg'].removeprefix('Value error, ')}"
-    if isinstance(error, InputError) and error.argument.startswith("--") and error.problem == "is None":
-        error = InputError(error.argument, "is not given", error.remedy)
+        inner = fault.get("ctx", {}).get("error")
+        return str(
+            inner if isinstance(inner, InputError) else InputError(key, f"is {fault['input']!r}", str(inner or fault["msg"]))
+        )
     return " ".join(str(error).split())
 
 
 def say(text: str, code: int) -> int:
-    """A sentence to standard error, if anybody hears it; returns the code."""
-    with contextlib.suppress(OSError):  # whoever should hear it went away; the code says it too
+    """A sentence to standard error, if anybody reads it; returns the code."""
+    with contextlib.suppress(OSError):  # the reader has ended; the code says it too
         print(f"dpjax: {text}", file=sys.stderr, flush=True)
     return code
 
 
 @contextlib.contextmanager
-def by_option(options: Mapping[str, str]) -> Iterator[None]:
+def naming_options(options: Mapping[str, str]) -> Iterator[None]:
     """Within it an InputError of the library names the option that set its argument.
 
-    options: the option of each argument, by the library's name; errors about other arguments stay as they are.
+    Args:
+        options: the option of each argument, by the library's name; errors about other arguments stay as they are.
     """
     try:
         yield

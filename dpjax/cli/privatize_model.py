@@ -1,6 +1,4 @@
-"""The options of `dpjax privatize-model`, and the library's words for what they set, so that a refusal names the option.
-
-`dpjax privatize-model COUNTS|TRIPS --epsilon E --delta D --labels FILE -o OUT`: releases a user's own model.
+"""`dpjax privatize-model COUNTS|TRIPS --epsilon E --delta D --labels FILE -o OUT`: releases a user's own model.
 
 The price is printed before the records are read. What stops it: a wrong call, a file that is not well formed, a label that is not
 public, a budget that would be passed. Nothing that it says depends on a data value.
@@ -9,21 +7,22 @@ public, a budget that would be passed. Nothing that it says depends on a data va
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import pathlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
-from dpjax._errors import InputError
-from dpjax.cli import errors as option_names
+from dpjax._errors import InputError, require_word
+from dpjax.cli import publishing
 from dpjax.cli.errors import DONE, FAILED, Ended, say
-from dpjax.cli.publishing import Account, LedgerOptions, check_paths, one_of, open_account
+from dpjax.cli.publishing import Account, LedgerOptions, check_paths, open_account
 from dpjax.cli.signals import Terminated
 
+Layout = Literal["auto", "matrix", "triples", "pairs", "parquet"]
+Outside = Literal["stop", "drop"]
 Counts = Annotated[
     pathlib.Path | None,
     typer.Argument(
@@ -44,7 +43,7 @@ Out = Annotated[
 Support = Annotated[str, typer.Option(help='Which transitions are possible: "all" pairs, a public FILE of pairs, or "private".')]
 SupportShare = Annotated[float, typer.Option(help="--support private: its share of the budget.")]
 AdjacencyName = Annotated[
-    str,
+    Literal["replace", "add-remove"],
     typer.Option(
         help='What is protected: any one record (person) "replace"d by any other, or "add-remove": one more or fewer; then'
         " a replacement costs more, and the statement says how much."
@@ -64,14 +63,16 @@ RecordsPerPerson = Annotated[
     int | None, typer.Option(metavar="M", help="--person-column: of each person at most so many records are kept, at random.")
 ]
 PerRow = Annotated[int | None, typer.Option(metavar="R", help="--person-column: and at most so many in a row.")]
-FormName = Annotated[str, typer.Option(help='"theorem7", or "paper": row totals public, every share at least --eta.')]
+FormName = Annotated[
+    Literal["theorem7", "paper"], typer.Option(help='"theorem7", or "paper": row totals public, every share at least --eta.')
+]
 Eta = Annotated[float | None, typer.Option(help="--form paper: the floor that is assumed.")]
 RowRecords = Annotated[float, typer.Option(help="Planning: records of a typical row, a public guess.")]
 RowCells = Annotated[int | None, typer.Option(help="Planning: possible transitions of a typical row, a public guess.")]
 Pseudocount = Annotated[float | None, typer.Option(help="Pseudo-records a cell, instead of the best for the plan.")]
 Resolution = Annotated[int | None, typer.Option(help="Draws a row, instead of what adds 5 % to the variance.")]
-LayoutName = Annotated[str, typer.Option(help="auto, matrix, triples, pairs or parquet.")]
-OutsideName = Annotated[str, typer.Option(help='At a label that is not in the list: "stop" or "drop" the record.')]
+LayoutName = Annotated[Layout, typer.Option(help="The records' form.")]
+OutsideName = Annotated[Outside, typer.Option(help="At a label that is not in the list: stop, or drop the record.")]
 Price = Annotated[bool, typer.Option("--price", help="Print the price and stop; no records are needed.")]
 Ledger = Annotated[
     pathlib.Path | None, typer.Option(metavar="FILE", help="The ledger of this data set; it must allow the release.")
@@ -86,7 +87,9 @@ Memory = Annotated[
 ]
 Report = Annotated[pathlib.Path | None, typer.Option(metavar="FILE", help="Write a report for the data holder alone. PRIVATE.")]
 
-_OPTIONS = {
+_DRAWS = range(1, 2**31 + 1)  # the plan refuses others
+OPTIONS = {
+    **publishing.OPTIONS,
     "epsilon": "--epsilon",
     "delta": "--delta",
     "(epsilon, delta)": "--epsilon, --delta",
@@ -101,9 +104,6 @@ _OPTIONS = {
     "draws": "--resolution",
     "memory": "--memory",
 }
-
-by_option = functools.partial(option_names.by_option, _OPTIONS)
-
 
 if TYPE_CHECKING:
     from dpjax.release import Plan, Records
@@ -143,70 +143,69 @@ def privatize_model(
     from dpjax._errors import require
 
     both = (person_column is None) == (records_per_person is None)
-    require(both, "--person-column, --records-per-person", records_per_person, "give both or neither")
+    require(both, "--person-column, --records-per-person", None, "give both or neither", problem="belong together")
     names = release.read_public_labels(labels)
-    room = _Room(names, memory, draws=resolution, report=private_report is not None)
+    needed = _Needed(names, memory, draws=resolution, report=private_report is not None)
     if not price:
-        room.check(out)
+        needed.check(out)
     allowed = None if support in ("all", "private") else pathlib.Path(support)
-    with by_option():
-        plan = release.Plan.make(
-            names,
-            epsilon=epsilon,
-            delta=delta,
-            adjacency=one_of("--adjacency", adjacency, ("replace", "add-remove")),
-            support=support if allowed is None else release.read_public_support(allowed, names),
-            share=support_share,
-            form=_name(mechanism, form),
-            eta=eta,
-            pseudocount=pseudocount,
-            row_records=row_records,
-            row_cells=row_cells,
-            draws=resolution,
-            records_per_person=records_per_person,
-            per_row=per_row,
-        )
+    plan = release.Plan.make(
+        names,
+        epsilon=epsilon,
+        delta=delta,
+        adjacency=adjacency,
+        support=support if allowed is None else release.read_public_support(allowed, names),
+        share=support_share,
+        form=_name(mechanism, form),
+        eta=eta,
+        pseudocount=pseudocount,
+        row_records=row_records,
+        row_cells=row_cells,
+        draws=resolution,
+        records_per_person=records_per_person,
+        per_row=per_row,
+    )
     print("\n".join(plan.price()), file=sys.stdout if price else sys.stderr, flush=True)
     if price:
         return DONE
-    room = room.of(plan)
+    needed = needed.of(plan)
     inputs = {"COUNTS": counts, "--labels": labels, "--support": allowed}
     account = LedgerOptions(ledger, data_set, budget_epsilon, budget_delta)
     reading = (layout, outside, person_column)
-    return _publish(plan, inputs, {"--out": out, "--private-report": private_report}, account, reading, room)
+    return _publish(plan, inputs, {"--out": out, "--private-report": private_report}, account, reading, needed)
 
 
-class _Room:
-    """What a release needs, and whether it is there; refused by the option that sets it."""
+class _Needed:
+    """The memory and the disk that a release needs, and whether they are there."""
 
     def __init__(self, labels: tuple[str, ...], memory: str | None, *, draws: int | None, report: bool) -> None:
         from dpjax.release.needs import release_need
         from dpjax.sweep.config import parse_memory
 
-        with by_option():
-            self.memory = None if memory is None else parse_memory(memory)
+        self.memory = None if memory is None else parse_memory(memory)
         size = sum(len(label.encode()) for label in labels)
-        self.need = release_need(len(labels), label_bytes=size, draws=draws or 0, report=report)
+        self.need = release_need(
+            len(labels), label_bytes=size, draws=draws if draws is not None and draws in _DRAWS else 0, report=report
+        )
 
-    def of(self, plan: Plan) -> _Room:
+    def of(self, plan: Plan) -> _Needed:
         """The same for a plan, whose draws are known."""
         self.need = self.need._replace(memory=self.need.memory + 8 * (plan.draws or 0))
         return self
 
     def check(self, out: pathlib.Path | None, pairs: int = 0) -> None:
-        """ValueError unless there is room; pairs: what was read, which the draw copies, SECRET and no part of the sentence."""
+        """ValueError unless they are there; pairs: what was read, which the draw copies, SECRET and no part of the sentence."""
         from dpjax.release.needs import PAIR, available_memory, check_need
 
         folder = None if out is None else out.absolute().parent
         remedy = "take fewer labels (merge or leave out rare states), or a larger machine; nothing was read or charged"
-        with by_option():
-            if not pairs:
-                check_need(self.need, memory=self.memory, folder=folder, remedy=remedy)
-                return
-            left = available_memory()
-            if left is not None and self.need.memory + PAIR * pairs > left:
-                problem = "is too little after reading the records; nothing was charged"
-                raise InputError("the free memory", problem, "take fewer labels, or a larger machine")
+        if not pairs:
+            check_need(self.need, memory=self.memory, folder=folder, remedy=remedy)
+            return
+        left = available_memory()
+        if left is not None and self.need.memory + PAIR * pairs > left:
+            problem = "is too little after reading the records, and nothing was charged"
+            raise InputError("the free memory", problem, "take fewer labels, or a larger machine")
 
 
 def _publish(
@@ -214,31 +213,31 @@ def _publish(
     inputs: Mapping[str, pathlib.Path | None],
     outputs: Mapping[str, pathlib.Path | None],
     given: LedgerOptions,
-    reading: tuple[str, str, str | None],
-    room: _Room,
+    reading: tuple[Layout, Outside, str | None],
+    needed: _Needed,
 ) -> int:
     """Check what can be refused without reading the records, and release."""
     from dpjax._errors import require
     from dpjax.release import Charge
 
     counts, out = inputs["COUNTS"], outputs["--out"]
-    require(counts is not None and out is not None, "COUNTS, --out", None, "name the records and the folder to write")
+    given_both = counts is not None and out is not None
+    require(given_both, "COUNTS, --out", None, "give the file of the records and the folder to write", problem="are not given")
     assert counts is not None
     assert out is not None
     check_paths(outputs, given.files(), inputs)
-    room.check(out)
+    needed.check(out)
     amount = Charge(plan.epsilon, plan.delta, f"privatize-model, {plan.form.name}, {len(plan.labels)} states")
-    with by_option():
-        account = open_account(given, plan.form.neighbours.word, amount)
-    return _release(plan, _Reading(counts, *reading), out, account, outputs["--private-report"], room)
+    account = open_account(given, plan.form.neighbours.word, amount)
+    return _release(plan, _Reading(counts, *reading), out, account, outputs["--private-report"], needed)
 
 
 class _Reading(NamedTuple):
     """Where the records are and how they are read."""
 
     path: pathlib.Path
-    layout: str
-    outside: str
+    layout: Layout
+    outside: Outside
     person_column: str | None
 
     def records(self, plan: Plan) -> Records:
@@ -249,10 +248,10 @@ class _Reading(NamedTuple):
         bound = plan.form.neighbours.persons
         if self.person_column is not None and bound is not None:
             persons = PersonColumn(self.person_column, bound)
-        layout = one_of("--layout", self.layout, ("auto", "matrix", "triples", "pairs", "parquet"))
-        outside = one_of("--outside", self.outside, ("stop", "drop"))
         with _progress(self.path) as progress:
-            return read_records(self.path, plan.labels, layout=layout, outside=outside, persons=persons, progress=progress)
+            return read_records(
+                self.path, plan.labels, layout=self.layout, outside=self.outside, persons=persons, progress=progress
+            )
 
 
 @contextlib.contextmanager
@@ -261,9 +260,9 @@ def _progress(path: pathlib.Path) -> Iterator[Callable[[int], None] | None]:
     if not (path.is_file() and sys.stderr.isatty()):
         yield None
         return
-    from dpjax.sweep.progress import Bar
+    from dpjax.sweep.progress import watch
 
-    bar = Bar(path.stat().st_size, "B", sys.stderr)
+    bar = watch(path.stat().st_size, "B", sys.stderr)
     try:
         yield bar.advance
     finally:
@@ -271,16 +270,15 @@ def _progress(path: pathlib.Path) -> Iterator[Callable[[int], None] | None]:
 
 
 def _release(
-    plan: Plan, reading: _Reading, out: pathlib.Path, account: Account | None, report: pathlib.Path | None, room: _Room
+    plan: Plan, reading: _Reading, out: pathlib.Path, account: Account | None, report: pathlib.Path | None, needed: _Needed
 ) -> int:
-    """Read, ask for room once more, charge, draw, write, in this order."""
+    """Read, check the memory once more, charge, draw, write, in this order."""
     from dpjax import release
 
     records = reading.records(plan)
-    room.check(out, pairs=len(records.counts) or 1)
+    needed.check(out, pairs=len(records.counts) or 1)
     if account is not None:
-        with by_option():
-            account.charge()
+        account.charge()
     try:
         model = plan.draw(records)
         release.write_release(model, plan.statement(), out)
@@ -293,7 +291,7 @@ def _release(
         raise Ended(stop, _left(out, account)) from stop
     except (OSError, MemoryError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error) or "there is not enough memory"
-        return say(f"error: {why}. {_left(out, account)}", FAILED)
+        return say(f"error: {why.removesuffix('.')}. {_left(out, account)}", FAILED)
 
 
 def _left(out: pathlib.Path, account: Account | None) -> str:
@@ -325,9 +323,9 @@ def _name(mechanism: str, form: str) -> str:
     from dpjax._errors import require
     from dpjax.counts.protocol import releasable
 
-    one_of("--form", form, ("theorem7", "paper"))
     if ":" not in mechanism:
-        one_of("--mechanism", mechanism, releasable())
+        known = releasable()
+        require_word(mechanism, "--mechanism", known, f"choose among {', '.join(known)}")
     name = counts.mechanism(mechanism).name
     if form == "theorem7":
         return name

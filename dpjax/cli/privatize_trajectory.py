@@ -1,26 +1,23 @@
-"""The public chain of `dpjax privatize-trajectory`, from whatever file holds it.
+"""`dpjax privatize-trajectory --chain COUNTS --epsilon E --rho R`: a sensitive stream in, a private stream out, state by state.
 
-The options of `dpjax privatize-trajectory`, and the library's words for what they set, so that a refusal names the option.
-
-`dpjax privatize-trajectory --chain COUNTS --epsilon E --rho R`: a sensitive stream in, a private stream out, state by state.
+The public chain is read from a file of counts or probabilities, in any form that the readers of `dpjax.datasets` know.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import io
 import json
 import pathlib
 import select
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, NamedTuple
 
 import typer
 
-from dpjax.cli import errors as option_names
-from dpjax.cli.errors import DONE, Ended
+from dpjax.cli import publishing
+from dpjax.cli.errors import DONE, Ended, naming_options
 from dpjax.cli.publishing import Account, LedgerOptions, check_paths, new_file, open_account
 from dpjax.cli.signals import check_output, is_heard
 
@@ -31,7 +28,7 @@ FORMS = "a square matrix of counts or probabilities, or columns from, to, count"
 
 
 def read_public_chain(path: pathlib.Path, source: str | None = None, *, largest_class: bool = False) -> MarkovChain:
-    """The chain in `path`; `source` names one of `dpjax.datasets.SOURCES`, None tells the form by the file itself.
+    """The chain in `path`; `source` names one of `dpjax.datasets.SOURCES`; None finds the form from the file itself.
 
     Without `source`: columns from, to, count (in any order and case) are counted transitions; else a square matrix, of counts where
     all its entries are whole and of probabilities otherwise, with labels as header, first column or both. largest_class: keep the
@@ -119,11 +116,11 @@ Out = Annotated[
 Statement = Annotated[
     pathlib.Path | None, typer.Option(metavar="FILE", help="Write the privacy statement there too, as JSON; a new file.")
 ]
-LogBase = Annotated[str, typer.Option(help="Unit of lengths and rho: e (nats), 2 (bits) or 10 (bans).")]
+LogBase = Annotated[Literal["e", "2", "10"], typer.Option(help="Unit of lengths and rho: e (nats), 2 (bits) or 10 (bans).")]
 Source = Annotated[
     str | None,
     typer.Option(
-        metavar="NAME", help="The chain's file format, a data source such as wikispeedia; unless given, told by the file."
+        metavar="NAME", help="The chain's file format, a data source such as wikispeedia; unless given, found from the file."
     ),
 ]
 LargestClass = Annotated[
@@ -135,11 +132,8 @@ ChainDelta = Annotated[
     str | None, typer.Option(metavar="D", help="The delta that goes with --chain-epsilon; 0 unless given.", show_default=False)
 ]
 ChainAdjacency = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="What --chain-epsilon is for: replace, add-remove, replace-within-row, replace-person, add-remove-person.",
-    ),
+    Literal["replace", "add-remove", "replace-within-row", "replace-person", "add-remove-person"] | None,
+    typer.Option(help="What --chain-epsilon is for."),
 ]
 ChainStatement = Annotated[
     pathlib.Path | None, typer.Option(metavar="JSON", help="The statement of that release, instead of --chain-epsilon.")
@@ -156,18 +150,17 @@ Memory = Annotated[
 ]
 Budget = Annotated[float | None, typer.Option(help="Make the ledger with this budget.")]
 
-by_option = functools.partial(
-    option_names.by_option,
-    {
-        "epsilon": "--epsilon",
-        "rho": "--rho",
-        "log_base": "--log-base",
-        "source": "--source",
-        "the chain's epsilon": "--chain-epsilon",
-        "the chain's delta": "--chain-delta",
-        "memory": "--memory",
-    },
-)
+OPTIONS = {
+    **publishing.OPTIONS,
+    "epsilon": "--epsilon",
+    "rho": "--rho",
+    "log_base": "--log-base",
+    "source": "--source",
+    "the chain's epsilon": "--chain-epsilon",
+    "the chain's delta": "--chain-delta",
+    "memory": "--memory",
+}
+_IN_STATEMENT = {"the chain's epsilon": "the epsilon of --chain-statement", "the chain's delta": "the delta of --chain-statement"}
 
 
 if TYPE_CHECKING:
@@ -211,9 +204,8 @@ def privatize_trajectory(
     if not price:
         _check_files(inputs, files, given)
     budget = _chain_budget(chain_epsilon, chain_delta, chain_adjacency, chain_statement)
-    with by_option():
-        public = _fitting_chain(chain, source, memory, largest_class=largest_class)
-        release = TrajectoryRelease(chain=public, epsilon=epsilon, rho=rho, log_base=log_base)
+    public = _fitting_chain(chain, source, memory, largest_class=largest_class)
+    release = TrajectoryRelease(chain=public, epsilon=epsilon, rho=rho, log_base=log_base)
     first = None if start is None else _start(release, start)
     said = trajectory_statement(release, start=start, identifiers=id_column, chain_budget=budget)
     cost = "\n".join(trajectory_price(release, said.fields))
@@ -298,35 +290,37 @@ def _say(text: str, kept: bool) -> None:
     except OSError as error:
         if not kept:
             invalid(
-                "standard error", error.strerror, "it does not take the privacy statement: open it, or give --statement a new file"
+                "standard error",
+                error.strerror,
+                "the privacy statement cannot be written there: open it, or give --statement a new file",
             )
 
 
 @contextlib.contextmanager
 def _spending(account: Account | None, out: pathlib.Path | None) -> Iterator[Callable[[], None]]:
     """Gives what charges the release; what ends the command after that says what is spent and what to do."""
-    told: list[str] = []
+    spent: list[str] = []
 
     def charge() -> None:
-        what = "whatever was written was released: the same stream again is a release of its own, and the epsilons add"
+        what = "what was written was released: the same stream again is a release of its own, and the epsilons add"
         if out is not None:
             what = f"{out} is not made: the same stream again is a release of its own"
         if account is None:
-            told.append(f"{what[0].upper()}{what[1:]}" if out is None else what)
+            spent.append(f"{what[0].upper()}{what[1:]}" if out is None else what)
             return
-        told.append(f"{account.told()}; {what}, and charged again")  # first, so that a signal meanwhile says it too
+        spent.append(f"{account.spent()}; {what}, and charged again")  # first, so that a signal meanwhile says it too
         try:
             account.charge()
         except Exception:
-            told.clear()
+            spent.clear()
             raise
 
     try:
         yield charge
     except BaseException as error:
-        if not told:
+        if not spent:
             raise
-        raise Ended(error, told[0]) from error
+        raise Ended(error, spent[0]) from error
 
 
 def _account(release: TrajectoryRelease, said: TrajectoryStatement, given: LedgerOptions) -> Account | None:
@@ -364,7 +358,7 @@ def _stream(release: TrajectoryRelease, lines: io.BufferedIOBase, sink: BinaryIO
         try:
             private_lines(release, lines, lambda line: _write_all(out, line), **how)
         except BrokenPipeError:
-            raise StorageError("whoever read the private states closed the pipe; stopped") from None
+            raise StorageError("the reader of the private states closed the pipe; stopped") from None
     return DONE
 
 
@@ -383,26 +377,25 @@ def _start(release: TrajectoryRelease, start: str) -> int:
 
     texts = {str(label): i for i, label in enumerate(release.chain.labels)}
     if start not in texts:
-        invalid("--start", start, f"no state of the chain is called that; it has {len(texts)} states")
+        invalid("--start", start, f"it is not a state of the chain: give one of its {len(texts)} labels")
     return texts[start]
 
 
 def _chain_budget(epsilon: str | None, delta: str | None, adjacency: str | None, path: pathlib.Path | None) -> ChainBudget | None:
     from dpjax._errors import invalid, require
-    from dpjax.release.ledger import IN_WORDS, chain_budget
+    from dpjax.release.ledger import chain_budget
     from dpjax.release.selection import true_delta
 
     if path is None:
         for option, value in (("--chain-delta", delta), ("--chain-adjacency", adjacency)):
-            require(epsilon is not None or value is None, option, value, "it goes with --chain-epsilon: give that too")
-        require(adjacency is None or adjacency in IN_WORDS, "--chain-adjacency", adjacency, f"choose among {', '.join(IN_WORDS)}")
-        with by_option():
-            return None if epsilon is None else chain_budget(epsilon, delta or "0", adjacency)
+            require(epsilon is not None or value is None, option, value, "give it with --chain-epsilon")
+        return None if epsilon is None else chain_budget(epsilon, delta or "0", adjacency)
     for option, value in (("--chain-epsilon", epsilon), ("--chain-delta", delta), ("--chain-adjacency", adjacency)):
-        require(value is None, option, value, "leave it out: --chain-statement says it")
+        require(value is None, option, value, "leave it out: --chain-statement holds it")
     try:
         said = json.loads(path.read_text(encoding="utf-8"))
         delta = max(said["delta"], true_delta(said)) if "selection_threshold" in said else said["delta"]
-        return chain_budget(str(said["epsilon"]), str(delta), said.get("adjacency"))
+        with naming_options(_IN_STATEMENT):
+            return chain_budget(str(said["epsilon"]), str(delta), said.get("adjacency"))
     except (KeyError, TypeError, AttributeError, json.JSONDecodeError, UnicodeDecodeError):
-        invalid("--chain-statement", str(path), "it is no statement of a release: JSON with an epsilon and a delta")
+        invalid("--chain-statement", str(path), "it is not the statement of a release: give one, JSON with an epsilon and a delta")

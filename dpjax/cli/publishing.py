@@ -14,17 +14,16 @@ import pathlib
 import socket
 import sys
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from dpjax import _atomic as atomic
 from dpjax._decimals import decimal_down, shown
 from dpjax._errors import invalid, require
-from dpjax.cli.errors import by_option
 
 if TYPE_CHECKING:
     from dpjax.release import Charge
 
-_OPTIONS = {
+OPTIONS = {
     "ledger": "--ledger",
     "data_set": "--data-set",
     "budget epsilon": "--budget-epsilon",
@@ -60,20 +59,18 @@ class Account(NamedTuple):
         """ValueError where the budget would be passed; nothing is made."""
         from dpjax.release import check_affordable
 
-        with by_option(_OPTIONS):
-            check_affordable(self.path, self.data_set, self.neighbours, self.amount, once=self.once, budget=self.budget)
+        check_affordable(self.path, self.data_set, self.neighbours, self.amount, once=self.once, budget=self.budget)
 
     def charge(self) -> None:
         """Charge it and say what is left."""
         from dpjax.release import charge
 
-        with by_option(_OPTIONS):
-            left = charge(self.path, self.data_set, self.neighbours, self.amount, once=self.once, budget=self.budget)
-        with contextlib.suppress(OSError):  # it is charged, whether or not anybody hears it
+        left = charge(self.path, self.data_set, self.neighbours, self.amount, once=self.once, budget=self.budget)
+        with contextlib.suppress(OSError):  # it is charged, whether or not anybody reads it
             epsilon, delta = (shown(decimal_down(amount)) for amount in left)
             print(f"charged to {self.path}; left: epsilon {epsilon}, delta {delta}", file=sys.stderr)
 
-    def told(self) -> str:
+    def spent(self) -> str:
         """What was charged, for a message about what happened after."""
         spent = (
             f"epsilon {shown(self.amount.epsilon)}, delta {shown(self.amount.delta)} is charged to {self.path} and stays charged"
@@ -83,28 +80,18 @@ class Account(NamedTuple):
 
 def open_account(given: LedgerOptions, neighbours: str, amount: Charge, once: Charge | None = None) -> Account | None:
     """The account, which allows the charge; no file is made or changed. None without a ledger."""
-    from dpjax._errors import require
-
     path, data_set, epsilon, delta = given
     if path is None:
         nothing = (data_set, epsilon, delta) == (None, None, None)
-        require(nothing, "--ledger", None, "a data set's name and budget belong to a ledger: give its file")
+        require(nothing, "--ledger", None, "give the ledger's file with --data-set and --budget-epsilon", problem="is not given")
         return None
-    require(data_set is not None, "--data-set", None, "name the data set that the ledger is of")
-    require(epsilon is not None or delta is None, "--budget-epsilon", None, "it goes with --budget-delta: give that too")
+    require(data_set is not None, "--data-set", None, "give the name of the ledger's data set", problem="is not given")
+    require(epsilon is not None or delta is None, "--budget-epsilon", None, "give it with --budget-delta", problem="is not given")
     assert data_set is not None
     budget = None if epsilon is None else (epsilon, 0.0 if delta is None else delta)
     account = Account(path, data_set, neighbours, amount, once, budget)
     account.check()
     return account
-
-
-def one_of(option: str, value: str, choices: tuple[str, ...]) -> Any:
-    """The value, if it is among the choices."""
-    from dpjax._errors import require
-
-    require(value in choices, option, value, f"choose among {', '.join(choices)}")
-    return value
 
 
 Paths = Mapping[str, pathlib.Path | None]
@@ -119,8 +106,8 @@ def check_paths(new: Paths, kept: Paths, inputs: Paths) -> None:
 
     for option, path in inputs.items():
         if path is not None:
-            require(os.path.exists(path), option, str(path), "no such file")
-            require(not os.path.isdir(path), option, str(path), "it is a folder; name the file")
+            require(os.path.exists(path), option, str(path), "no such file exists: give the path of one")
+            require(not os.path.isdir(path), option, str(path), "it is a folder: give a file")
     for option, path in new.items():
         if path is not None:
             check_usable(path, option)
@@ -130,7 +117,7 @@ def check_paths(new: Paths, kept: Paths, inputs: Paths) -> None:
             continue
         for other, there in taken.items():
             if not (option in inputs and other in inputs) and _same(path, there):
-                invalid(option, str(path), f"it is the file of {other}; give another name")
+                invalid(option, str(path), f"it is the file of {other}: give another name")
         taken[option] = path
 
 
@@ -161,7 +148,7 @@ def _name(temporary: pathlib.Path, target: pathlib.Path) -> None:
     except FileExistsError:
         raise
     except OSError:  # a file system without hard links
-        require(not os.path.lexists(target), "the output", str(target), "somebody else has made it meanwhile")
+        require(not os.path.lexists(target), "the output", str(target), "another process made it meanwhile: give another name")
         os.rename(temporary, target)
 
 

@@ -16,6 +16,7 @@ import typer
 from dpjax._errors import require
 from dpjax.cli.errors import DONE, FAILED
 
+OPTIONS = {"table": "--table", "directory": "DIR"}
 _EXTRAS = {"parquet": "pyarrow", "accounting": "dp-accounting", "cluster": "submitit"}
 _CORE = ("jax", "jaxlib", "numpy", "scipy", "xarray", "h5netcdf", "pydantic")
 
@@ -92,10 +93,9 @@ def plot(
 
 def draw(directory: pathlib.Path) -> None:
     """Draw the results in `directory` into its folder `figures`, and print the path of each figure."""
-    from dpjax import plot as room
-    from dpjax import sweep
+    from dpjax import plot, sweep
 
-    written = room.draw(sweep.open(directory), directory / "figures", room.read_outlines(directory / "outlines.json"))
+    written = plot.draw(sweep.open(directory), directory / "figures", plot.read_outlines(directory / "outlines.json"))
     for path in written:
         print(path)
     if not written:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from dpjax import sweep
 
 
+OPTIONS = {"config": "CONFIG", "shard": "--shard"}
+
+
 def run(
     config: Annotated[pathlib.Path, typer.Argument(metavar="CONFIG", help="A TOML file.", show_default=False)],
     overrides: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the config.")] = None,
@@ -29,13 +32,14 @@ def run(
 ) -> int:
     """Run a sweep, or continue it where it stopped."""
     from dpjax import sweep
+    from dpjax.sweep.blocks import give_back_freed_memory
 
     part = sweep.Shard() if shard is None else sweep.Shard.parse(shard)
     dataset, plan = prepare(config, overrides or (), out, part)
     if dry_run:
         print(sweep.cost(plan))
         return DONE
-    outcome = sweep.run(plan, about=about(dataset, plan))
+    outcome = sweep.run(plan, about=about(dataset, plan), when_tight=give_back_freed_memory)
     store_outlines(dataset, outcome.directory)
     print(f"{outcome.directory}: {outcome.done} cells done, {outcome.failed} failed")
     if outcome.results is not None:

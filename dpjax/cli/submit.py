@@ -7,7 +7,7 @@ import pathlib
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -19,13 +19,14 @@ from dpjax.cli.run import about, prepare
 if TYPE_CHECKING:
     from dpjax.sweep.submit import Resources
 
+OPTIONS = {"config": "CONFIG", "shards": "--shards", "cluster": "--cluster", "script": "--script"}
 _MOST_BY_DEFAULT = 100
 _AT_ONCE_ON_SLURM = 256
 
 
 def submit(
     config: Annotated[pathlib.Path, typer.Argument(metavar="CONFIG", help="A TOML file.", show_default=False)],
-    cluster: Annotated[str | None, typer.Option("--cluster", metavar="slurm|local", help="Where the jobs run.")] = None,
+    cluster: Annotated[Literal["slurm", "local"] | None, typer.Option("--cluster", help="Where the jobs run.")] = None,
     script: Annotated[
         pathlib.Path | None, typer.Option("--script", metavar="FILE", help="Start nothing; write a script for sbatch.")
     ] = None,
@@ -86,20 +87,20 @@ def submit(
 
 def _one_target(cluster: str | None, script: pathlib.Path | None, resources: Resources | None) -> None:
     if (cluster is None) == (script is None):
-        raise InputError("submit", "needs one target", "name --cluster slurm, --cluster local or --script FILE")
-    if cluster not in (None, "slurm", "local"):
-        raise InputError("cluster", f"is {cluster!r}", "it can be slurm or local")
+        raise InputError("submit", "needs one target", "give --cluster slurm, --cluster local or --script FILE")
     if cluster == "local" and resources is not None:
         raise InputError(
-            "cluster", "is 'local'", "partition, account, time, memory, cpus, gpus and sbatch are for SLURM, leave them out"
+            "cluster",
+            "is 'local'",
+            "--partition, --account, --time, --memory, --cpus, --gpus and --sbatch are for SLURM: leave them out",
         )
 
 
 def _writable(script: pathlib.Path) -> None:
     if not script.absolute().parent.is_dir():
-        raise InputError("script", f"is {str(script)!r}", "its folder does not exist, make it first")
+        raise InputError("script", f"is {str(script)!r}", "its folder does not exist: make it first")
     if script.is_dir() or not os.access(script if script.exists() else script.absolute().parent, os.W_OK):
-        raise InputError("script", f"is {str(script)!r}", "it cannot be written, name another file")
+        raise InputError("script", f"is {str(script)!r}", "it cannot be written: give another file")
 
 
 def _resources(named: Mapping[str, Any], more: Sequence[str]) -> Resources | None:
@@ -164,7 +165,7 @@ def _write(
     try:
         script.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise InputError("script", f"is {str(script)!r}", f"it cannot be written: {error.strerror}") from None
+        raise InputError("script", f"is {str(script)!r}", f"it cannot be written ({error.strerror}): give another file") from None
     print(f"{script}: sbatch {shlex.quote(str(script))} runs {len(indices)} shards, logs in {directory / 'logs'}")
     print(_next(directory))
     return DONE

@@ -52,7 +52,13 @@ def checked_delta(delta: Any) -> None:
 
 def checked_postprocess(postprocess: str) -> None:
     """A known word."""
-    require(postprocess in ("floor", "project"), "postprocess", postprocess, "", must='be "floor" or "project"')
+    require(
+        postprocess in ("floor", "project"),
+        "postprocess",
+        postprocess,
+        'pass "floor" for positive shares, "project" for the nearest ones',
+        must='be "floor" or "project"',
+    )
 
 
 def checked_counts(counts: np.ndarray | Array) -> Float[Array, "*shape"]:

@@ -111,8 +111,20 @@ class PseudocountMechanism(CountMechanism):
         domain.check_one(scale=self.scale, pseudocount=self.pseudocount)
         for name in ("scale", "pseudocount"):
             domain.check_positive(getattr(self, name), name)
-        require(bool(1e-12 <= self.scale <= 1e20), "scale", self.scale, "", must="lie between 1e-12 and 1e20")
-        require(bool(1e-6 <= self.pseudocount <= 1e12), "pseudocount", self.pseudocount, "", must="lie between 1e-6 and 1e12")
+        require(
+            bool(1e-12 <= self.scale <= 1e20),
+            "scale",
+            self.scale,
+            "give a scale such as 0.5, or calibrate one",
+            must="lie between 1e-12 and 1e20",
+        )
+        require(
+            bool(1e-6 <= self.pseudocount <= 1e12),
+            "pseudocount",
+            self.pseudocount,
+            "give a number such as 1.0",
+            must="lie between 1e-6 and 1e12",
+        )
         object.__setattr__(self, "adjacency", given(self.adjacency))
 
     @classmethod
@@ -147,12 +159,12 @@ class PseudocountMechanism(CountMechanism):
         start = 1e-6 / (2 * alpha + 1)
         if not record_delta(neighbours.relation, e, start, alpha) <= d * (1 - SLACK):
             weakest = cls(scale=float(start), pseudocount=pseudocount, adjacency=adjacency)
-            mend = (
+            remedy = (
                 f"with pseudocount = {pseudocount:g} no scale reaches it: delta stays above {weakest.exact_delta(epsilon):.4g} at"
                 f" epsilon = {epsilon:g}, and epsilon above {weakest.exact_epsilon(delta):.4g} at delta = {delta:g}; a larger"
                 " pseudocount is needed"
             )
-            invalid("(epsilon, delta)", (float(epsilon), float(delta)), mend)
+            invalid("(epsilon, delta)", (float(epsilon), float(delta)), remedy)
         scale = float(largest(lambda s: record_delta(neighbours.relation, e, s, alpha) <= d * (1 - SLACK), start))
         return verified_mechanism(
             lambda c: cls(scale=c * scale, pseudocount=pseudocount, adjacency=adjacency),
@@ -224,7 +236,7 @@ class PseudocountMechanism(CountMechanism):
             check_counts(counts)
         values = as_float(counts)
         mask = np.ones(values.shape[-1:], bool) if support is None else np.asarray(support, dtype=bool)
-        require(bool(mask.any(axis=-1).all()), "support", support, "every row needs a category")
+        require(bool(mask.any(axis=-1).all()), "support", support, "give every row a category")
         scale, alpha = (jnp.asarray(x, dtype=values.dtype) for x in self._public())
         concentration = jnp.where(jnp.broadcast_to(jnp.asarray(mask), values.shape), scale * (values + alpha), 0.0)
         return dirichlet(key, concentration, 1)[0]

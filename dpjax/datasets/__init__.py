@@ -1,7 +1,7 @@
 """Readers of real files, small built-in data, synthetic generators. Plain NumPy and SciPy: what comes out is a `Dataset`.
 
 Whatever a reader leaves out is counted, with the reason, in `dataset.report`. What is invented says "synthetic". Importing this
-room loads neither JAX arrays nor pyarrow nor pydantic; `read_tlc_trips` loads pyarrow, `DataConfig` pydantic, when first used.
+package loads neither JAX arrays nor pyarrow nor pydantic; `read_tlc_trips` loads pyarrow, `DataConfig` pydantic, when first used.
 """
 
 from __future__ import annotations

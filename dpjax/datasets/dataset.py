@@ -85,14 +85,20 @@ class Dataset:
 
     def __post_init__(self) -> None:
         n = len(self.labels)
-        require(self.counts is not None or self.matrix is not None, "counts", None, "give counts, a matrix, or both")
+        require(
+            self.counts is not None or self.matrix is not None,
+            "counts",
+            None,
+            "give counts, a matrix, or both",
+            problem="are not given",
+        )
         require(len(set(self.labels)) == n, "labels", self.labels, "give every state a label of its own")
         said = "synthetic" in self.name.lower() and "synthetic" in self.source.lower()
         require(said or not self.synthetic, "name", self.name, "invented data say 'synthetic' in name and source")
         for field in ("counts", "matrix", "positions", "segments"):
             shape = getattr(getattr(self, field), "shape", (n,))
             square = field == "matrix" or (field == "counts" and len(shape) == 2)
-            require(set(shape) == {n} if square else shape[0] == n, field, shape, f"its shape must match the {n} labels")
+            require(set(shape) == {n} if square else shape[0] == n, field, shape, f"give one of the shape of the {n} labels")
         require(
             self.outlines is None or len(self.outlines) == n, "outlines", len(self.outlines or ()), f"give {n}, one for each state"
         )
@@ -105,7 +111,7 @@ class Dataset:
     def index(self, label: Label) -> int:
         """The index of the state called `label`; ValueError where there is none."""
         if label not in self.labels:
-            invalid("label", label, f"no state of {self.name} is called that; its states are {_some(self.labels)}")
+            invalid("label", label, f"it is not a state of {self.name}, whose states are {_some(self.labels)}")
         return self.labels.index(label)
 
 

@@ -48,8 +48,10 @@ def square_labels(path: PathLike, grid: Grid) -> tuple[Label, ...]:
     """The states of a square grid; ValueError where it is not square or its two sets of labels differ."""
     n_rows, n_columns = len(grid.cells), len(grid.cells[0])
     if n_rows != n_columns:
-        mend = "a matrix has as many rows as columns; labels that are numbers need a header and a first column with a blank corner"
-        invalid(f"{path}: the shape", (n_rows, n_columns), mend)
+        remedy = (
+            "a matrix has as many rows as columns; labels that are numbers need a header and a first column with a blank corner"
+        )
+        invalid(f"{path}: the shape", (n_rows, n_columns), remedy)
     if n_rows < 2:
         invalid(f"{path}: the number of states", n_rows, "give at least two")
     if grid.header and grid.side and grid.header != grid.side:
@@ -114,8 +116,8 @@ def _kind(path: PathLike, raw: np.ndarray) -> str:
         kind, sure = ("probabilities", True) if largest <= 1 else ("counts", abs(largest - 100) > 1)
     else:
         kind, sure = ("probabilities", True) if largest <= 2 else ("percents", largest <= 102)
-    mend = "this fits no kind for sure; say kind='probabilities', kind='percents' or kind='counts'"
-    require(sure, f"{path}: the largest sum of a row", largest, mend)
+    remedy = "this fits no kind for sure: give kind='probabilities', kind='percents' or kind='counts'"
+    require(sure, f"{path}: the largest sum of a row", largest, remedy)
     return kind
 
 
@@ -160,13 +162,13 @@ def _from_shares(path: PathLike, table: _Table, recovery: float | None, allow_ga
 
 def _refuse_row(path: PathLike, line: int, label: str, share: float) -> None:
     if share == 0:
-        mend = "it is empty; give it at least one transition"
+        remedy = "it is empty; give it at least one transition"
     elif share > 1:
-        mend = "it must not be above 1; correct the row"
+        remedy = "it is above 1: correct the row"
     else:
         gap = np.ceil(round((1 - share) * 1e4, 6)) / 1e4
-        mend = f"it falls short of 1; correct the row, or pass allow_gap={gap:.4g} to have the gap spread over it in proportion"
-    invalid(f"{path}, line {line}: the sum of row {label} as a share", round(share, 6), mend)
+        remedy = f"it falls short of 1; correct the row, or pass allow_gap={gap:.4g} to have the gap spread over it in proportion"
+    invalid(f"{path}, line {line}: the sum of row {label} as a share", round(share, 6), remedy)
 
 
 def _from_counts(path: PathLike, table: _Table, recovery: float | None) -> Dataset:

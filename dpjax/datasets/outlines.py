@@ -51,7 +51,12 @@ def keep_zones(
 def zones_of(borough: str, lookup: PathLike | None) -> set[Label]:
     """The zone ids of a borough, by the lookup file."""
     if lookup is None:
-        invalid("lookup", None, "a borough needs the zone lookup file: give lookup=, the path of taxi_zone_lookup.csv")
+        invalid(
+            "lookup",
+            None,
+            "a borough needs the zone lookup file: give lookup=, the path of taxi_zone_lookup.csv",
+            problem="is not given",
+        )
     table = read_zone_lookup(lookup)
     found = {zone for zone, (name, _) in table.items() if name.lower() == borough.lower()}
     if not found:
@@ -139,7 +144,7 @@ def _outer_rings(path: PathLike, place: int, geometry: dict[str, Any]) -> list[R
     except (TypeError, ValueError, IndexError):
         rings = []
     if not rings or not all(ring.ndim == 2 and ring.shape[1] == 2 and np.isfinite(ring).all() for ring in rings):
-        invalid_file(path, f"feature {place} has coordinates that are no rings of longitude and latitude", "mend it")
+        invalid_file(path, f"feature {place} has coordinates that are no rings of longitude and latitude", "correct it")
     return rings
 
 

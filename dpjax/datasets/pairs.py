@@ -142,7 +142,12 @@ def read_road_turns(path: PathLike, *, segments: PathLike | None = None, nodes: 
     if segments is None and nodes is None:
         return data
     if segments is None or nodes is None:
-        invalid("segments" if segments is None else "nodes", None, "a map needs both files, segments= and nodes=")
+        invalid(
+            "segments" if segments is None else "nodes",
+            None,
+            "a map needs both files: give segments= and nodes=",
+            problem="is not given",
+        )
     return _placed(data, segments, nodes)
 
 

@@ -54,10 +54,10 @@ def check_source(source: str, options: Iterable[str]) -> None:
     parameters = inspect.signature(SOURCES[source]).parameters
     for option in options:
         if option not in parameters:
-            mend = "it reads no file" if option == "path" and "path" not in parameters else _known(option, parameters, "option")
-            invalid(f"an option of {source}", option, mend)
+            remedy = "it reads no file" if option == "path" and "path" not in parameters else _known(option, parameters, "option")
+            invalid(f"an option of {source}", option, remedy)
     if "path" in parameters and "path" not in set(options):
-        invalid("path", None, f"{source} reads a file: give its path")
+        invalid("path", None, f"{source} reads a file: give its path", problem="is not given")
 
 
 def _known(name: str, names: Iterable[str], what: str) -> str:

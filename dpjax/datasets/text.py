@@ -1,6 +1,6 @@
 """Text files row by row, with line numbers: comma, semicolon or tab separated, plain or gzipped, UTF-8 with or without a BOM.
 
-Every fault of a file ends as one ValueError that names the file, the line where there is one, and the mend. The delimiter is read
+Every fault of a file ends as one ValueError that names the file, the line where there is one, and the remedy. The delimiter is read
 off the first line: a tab if it has one, else a semicolon if it has one and no comma, else a comma.
 
 A rectangle of numbers in a text file, with or without labels above and beside it.
@@ -33,7 +33,7 @@ FROM = ("from", "source", "linksource", "origin", "pulocationid")  # names of th
 TO = ("to", "target", "linktarget", "destination", "dolocationid")
 COUNT = ("count", "counts", "n", "trips")
 LARGEST = 2**63 - 1
-Progress = Callable[[int], object]  # told how many bytes more have been read
+Progress = Callable[[int], object]  # of how many bytes more have been read
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 
 
@@ -92,7 +92,9 @@ def rows(path: PathLike, *, comments: bool = False, progress: Progress | None = 
             row = next(reader, None)
         except csv.Error as error:
             invalid_file(
-                path, f"line {reader.line_num} is broken ({str(error).split(' - ')[0]})", "mend its quotes, or fetch the file again"
+                path,
+                f"line {reader.line_num} is broken ({str(error).split(' - ')[0]})",
+                "correct its quotes, or fetch the file again",
             )
         if row is None:
             return
@@ -143,14 +145,14 @@ def whole_number(text: str, path: PathLike, line: int, what: str = "the count") 
         number(text, path, line, what)
         exact = decimal.Decimal(text)
         if abs(exact) > LARGEST:
-            invalid(where, text, "it does not fit 64 bits; counts go up to 9223372036854775807")
+            invalid(where, text, "it does not fit 64 bits: give counts up to 9223372036854775807")
         if exact != exact.to_integral_value():
-            invalid(where, text, "it is fractional; counts are whole numbers")
+            invalid(where, text, "it is fractional: give whole numbers")
         value = int(exact)
     if value < 0:
-        invalid(where, text, "it is negative; counts are 0 or more")
+        invalid(where, text, "it is negative: give counts of 0 or more")
     if value > LARGEST:
-        invalid(where, text, "it does not fit 64 bits; counts go up to 9223372036854775807")
+        invalid(where, text, "it does not fit 64 bits: give counts up to 9223372036854775807")
     return value
 
 
@@ -183,7 +185,7 @@ def _binary(path: PathLike, progress: Progress | None) -> Iterator[io.BufferedIO
 
 
 def opened(path: PathLike, progress: Progress | None = None) -> io.BufferedReader:
-    """The file, read a megabyte at a time, each told to `progress`."""
+    """The file, read a megabyte at a time, each reported to `progress`."""
     return io.BufferedReader(_Told(path, progress), 1 << 20)
 
 

@@ -100,8 +100,8 @@ def _paths(path: PathLike) -> Iterator[tuple[int, list[str]]]:
                 continue
             cells = text.rstrip("\r\n").split("\t")
             if len(cells) != _COLUMNS:
-                mend = f"a line has {_COLUMNS}, separated by tabs: hashedIpAddress, timestamp, durationInSec, path, rating"
-                invalid(f"{path}, line {line}: the number of cells", len(cells), mend)
+                remedy = f"a line has {_COLUMNS}, separated by tabs: hashedIpAddress, timestamp, durationInSec, path, rating"
+                invalid(f"{path}, line {line}: the number of cells", len(cells), remedy)
             pages = cells[_PATH_COLUMN].split(";")
             if not all(pages) or pages[0] == BACK:
                 invalid(f"{path}, line {line}: the path", cells[_PATH_COLUMN], "it starts with a page, and no page is nameless")

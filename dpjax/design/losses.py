@@ -70,14 +70,19 @@ _NAMED: dict[str, Weighted] = {"tv": total_variation, "l2": squared_error, "kl":
 def resolve(loss: Named | Loss, weights: np.ndarray | list[float] | None, n: int) -> tuple[Weighted, Float[np.ndarray, " n"]]:
     """The loss as a function (law, pi, weights) -> scalar, one object for each loss, and the weights; ValueError where they do not fit."""
     if callable(loss):
-        require(weights is None, "weights", weights, "a loss of your own weighs by itself; weights go with a named one")
+        require(weights is None, "weights", weights, "leave weights out with a loss of your own, or name a loss")
         vector = np.zeros(n)
         require_scalar(loss, StationaryLaw(vector, vector, np.zeros((n, n))), vector, arguments="(law, pi)")
         return _unweighted(loss), np.ones(n)
     require(loss in _NAMED, "loss", loss, f"use one of {', '.join(map(repr, _NAMED))}, or a function (law, pi) -> scalar")
     given = np.ones(n) if weights is None else float64(weights, "weights")
     require(given.shape == (n,), "weights", weights, f"give one weight for each of the {n} states")
-    require(bool((np.isfinite(given) & (given >= 0)).all() and given.any()), "weights", weights, "finite, at least 0, not all 0")
+    require(
+        bool((np.isfinite(given) & (given >= 0)).all() and given.any()),
+        "weights",
+        weights,
+        "give finite weights of 0 or more, not all 0",
+    )
     return _NAMED[loss], given
 
 
@@ -86,14 +91,14 @@ def require_scalar(loss: Callable[..., Any], *given: Any, arguments: str) -> Non
     try:
         inspect.signature(loss).bind(*given)
     except TypeError:
-        invalid("loss", loss, "", must=f"take the arguments {arguments}")
+        invalid("loss", loss, "give a function of them", must=f"take the arguments {arguments}")
     except ValueError:
         pass  # a built-in without a signature: the trace will tell
     try:
         with jax.enable_x64(True):
             found = jax.eval_shape(loss, *given)
     except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError):
-        invalid("loss", loss, "it reads the values of its arguments: write it in jax.numpy, which is differentiated, not in NumPy")
+        invalid("loss", loss, "write it in jax.numpy, not in NumPy, so that it can be differentiated")
     shape = getattr(found, "shape", None)
     real = shape == () and jnp.issubdtype(found.dtype, jnp.floating)
     require(real, "loss", loss, "take a sum or a mean", must=f"return one real number, and returns {found}")

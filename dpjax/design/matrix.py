@@ -75,8 +75,10 @@ def certify(
         adjacency = "any" if mechanism.adjacency == "replace" else "add-remove"
     found = float(np.asarray(mechanism.exact_delta(epsilon)))
     if not found <= delta:
-        mend = f"the mechanism has delta {found:.6g} at epsilon {float(epsilon):g} by exact accounting: it does not meet the target"
-        invalid("(epsilon, delta)", (float(epsilon), float(delta)), mend)
+        remedy = (
+            f"the mechanism has delta {found:.6g} at epsilon {float(epsilon):g} by exact accounting: it does not meet the target"
+        )
+        invalid("(epsilon, delta)", (float(epsilon), float(delta)), remedy)
     return Certificate(
         epsilon=float(epsilon),
         delta=float(delta),
@@ -143,7 +145,7 @@ class MatrixDesign:
 
     def certify(self) -> Certificate:
         """The guarantee, computed now from the parameters; ValueError if they do not meet it."""
-        require(bool((self.pseudocount >= 0).all()), "pseudocount", self.pseudocount, "pseudo-counts are at least 0")
+        require(bool((self.pseudocount >= 0).all()), "pseudocount", self.pseudocount, "give pseudo-counts of 0 or more")
         kind = MatrixMechanism if self.adjacency == "row" else PseudocountMechanism
         fits = isinstance(self.mechanism, kind)
         if isinstance(self.mechanism, MatrixMechanism):

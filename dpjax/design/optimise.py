@@ -35,7 +35,7 @@ def require_loss_of_trace(loss: float, trace: np.ndarray, argument: str = "loss"
     """ValueError for a loss that no search with this trace can have ended at, nor begun from."""
     met = trace[np.isfinite(trace)]
     fits = met.size > 0 and met.min() - 0.01 * np.abs(met).max() <= loss <= met.max() + 0.01 * np.abs(met).max()
-    require(fits, argument, loss, "it is none of the losses in the trace of the search: a loss is measured, not set")
+    require(fits, argument, loss, "leave it out: a loss is measured, and the trace of the search has none of this value")
 
 
 class Minimum(NamedTuple):

@@ -111,8 +111,8 @@ class EpsilonSchedule:
     def certify(self) -> float:
         """The joint epsilon, from the mechanisms themselves and rounded up; ValueError if it is above the total."""
         found = largest_sum([float(m.loss_bounds().max()) for m in self.mechanisms], self.changed_states) * (1 + _ROUNDING)
-        mend = f"the {self.changed_states} largest add to {found:.12g}: the schedule does not meet the total"
-        require(found <= self.total, "total", self.total, mend)
+        remedy = f"the {self.changed_states} largest add to {found:.12g}: the schedule does not meet the total"
+        require(found <= self.total, "total", self.total, remedy)
         return found
 
     def _certify_once(self) -> None:
@@ -206,8 +206,8 @@ def _check(chain: Any, total: Any, n_steps: Any, b: Any) -> None:
     whole = isinstance(b, int | np.integer) and 1 <= b <= n_steps
     require(whole, "changed_states", b, f"give a whole number between 1 and the {n_steps} transitions")
     require(bool(0 < total < np.inf), "total", total, "give a positive, finite epsilon (nats)")
-    mend = "its distances are all 0 (every transition has probability 1), so a private state costs nothing anywhere: there is no budget to spread"
-    require(bool(graph_of(chain).all_distances().max() > 0), "chain", chain, mend)
+    remedy = "its distances are all 0 (every transition has probability 1), so a private state costs nothing anywhere: there is no budget to spread"
+    require(bool(graph_of(chain).all_distances().max() > 0), "chain", chain, remedy)
 
 
 def largest_sum(values: list[float], b: int) -> float:
@@ -244,10 +244,15 @@ def _loss(
 ) -> tuple[Callable[..., Array], Float[np.ndarray, " steps"]]:
     """(function of errors and weights, weights)."""
     if loss is not None:
-        require(weights is None, "weights", weights, "a loss of your own weighs by itself: give one of the two")
+        require(weights is None, "weights", weights, "give weights or a loss of your own, not both")
         require_scalar(loss, np.zeros(n_steps), arguments="(errors,)")
         return _unweighted(loss), np.ones(n_steps)
     given = np.full(n_steps, 1 / n_steps) if weights is None else float64(weights, "weights")
     require(given.shape == (n_steps,), "weights", weights, f"give one weight for each of the {n_steps} transitions")
-    require(bool((np.isfinite(given) & (given >= 0)).all() and given.any()), "weights", weights, "finite, at least 0, not all 0")
+    require(
+        bool((np.isfinite(given) & (given >= 0)).all() and given.any()),
+        "weights",
+        weights,
+        "give finite weights of 0 or more, not all 0",
+    )
     return _weighted, given

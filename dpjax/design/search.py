@@ -145,7 +145,13 @@ def design_matrix(
     for name, value in (("epsilon", epsilon), ("delta", delta)):
         require_number(value, name, "give a finite number")
     facts = _checked(n_records, support, minimum_count, public_model)
-    require(adjacency in ("row", "any"), "adjacency", adjacency, "", must='be "row" or "any"')
+    require(
+        adjacency in ("row", "any"),
+        "adjacency",
+        adjacency,
+        'pass "row" (a record changed within its row) or "any"',
+        must='be "row" or "any"',
+    )
     if adjacency == "any":
         require(not facts.minimum_count.any(), "minimum_count", minimum_count, 'adjacency "any" covers every database: give 0')
     else:
@@ -240,12 +246,12 @@ def _checked(n_records: Real, support: np.ndarray, minimum_count: Real, public_m
     mask = np.asarray(support)
     require(mask.dtype == bool, "support", support, f"give booleans, not {mask.dtype}: for a table of counts, counts > 0")
     require(mask.ndim == 2 and mask.shape[0] == mask.shape[1], "support.shape", mask.shape, "give a square matrix, one row a state")
-    require(bool(mask.any(axis=1).all()), "support", support, "every row needs a category")
+    require(bool(mask.any(axis=1).all()), "support", support, "give every row a category")
     n = mask.sum(axis=1)
     require(bool((n > 1).any()), "support", support, "every row has one category: there is nothing to privatise")
     totals, least = _per_row(n_records, "n_records", len(n)), _per_row(minimum_count, "minimum_count", len(n))
-    require(bool((np.isfinite(totals) & (totals >= 1)).all()), "n_records", n_records, "every row needs one record or more")
-    require(bool((np.isfinite(least) & (least >= 0)).all()), "minimum_count", minimum_count, "counts are at least 0")
+    require(bool((np.isfinite(totals) & (totals >= 1)).all()), "n_records", n_records, "give every row one record or more")
+    require(bool((np.isfinite(least) & (least >= 0)).all()), "minimum_count", minimum_count, "give counts of 0 or more")
     chain = MarkovChain.from_matrix(_public_model(public_model, mask))
     P = np.asarray(chain.matrix)
     outside = np.flatnonzero(np.where(mask, 0.0, P).any(axis=1)).tolist()
@@ -267,16 +273,22 @@ def _per_row(value: Real, name: str, rows: int) -> np.ndarray:
 def _public_model(public_model: Any, support: np.ndarray) -> np.ndarray:
     """The model as an array of probabilities; a table of counts is refused, since it is most likely the sensitive one."""
     dense = not (isinstance(public_model, MarkovChain) or sparse.issparse(public_model))
-    mend = "give the transition matrix itself, dense: chain.matrix of a chain, .toarray() of a sparse matrix"
-    require(dense, "public_model", public_model, mend)
+    remedy = "give the transition matrix itself, dense: chain.matrix of a chain, .toarray() of a sparse matrix"
+    require(dense, "public_model", public_model, remedy)
     P = float64(public_model, "public_model")
-    require(P.shape == support.shape, "public_model.shape", P.shape, "", must=f"be that of the support, {support.shape}")
+    require(
+        P.shape == support.shape,
+        "public_model.shape",
+        P.shape,
+        "give one row and one column a state",
+        must=f"be that of the support, {support.shape}",
+    )
     counts = bool((np.isfinite(P) & (P >= 0)).all() and P.max() > 1 + 1e-5)
-    mend = (
+    remedy = (
         "its rows do not sum to 1. Is this the sensitive table? A design may be chosen only on a transition matrix that is public,"
         " such as the shares of an earlier, published table"
     )
-    require(not counts, "public_model", public_model, mend)
+    require(not counts, "public_model", public_model, remedy)
     good = bool((np.isfinite(P) & (P >= 0)).all() and (np.abs(P.sum(axis=1) - 1) <= 1e-5).all())
     require(good, "public_model", public_model, "give a public transition matrix: entries at least 0, rows that sum to 1")
     return P / P.sum(axis=1, keepdims=True)
@@ -304,5 +316,5 @@ def _require_neighbours(facts: _Facts) -> None:
     n = facts.support.sum(axis=1)
     alone = np.flatnonzero((n > 1) & (n * facts.minimum_count + 1 > facts.n_records))
     if len(alone):
-        mend = "have no two adjacent databases with every cell at least minimum_count, so their guarantee would be empty: declare a smaller one"
-        invalid("minimum_count", facts.minimum_count[alone].tolist(), f"rows {alone[:8].tolist()} ({len(alone)} in all) {mend}")
+        problem = "have no two adjacent databases with every cell at least minimum_count, so their guarantee would be empty: declare a smaller one"
+        invalid("minimum_count", facts.minimum_count[alone].tolist(), f"rows {alone[:8].tolist()} ({len(alone)} in all) {problem}")

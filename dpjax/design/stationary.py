@@ -111,12 +111,12 @@ def stationary_law(P: Any, k: Float[Array, " n"] | np.ndarray | float) -> Statio
     require(not whole, "P", P, "give the transition matrix itself, dense: chain.matrix of a chain, .toarray() of a sparse matrix")
     matrix = np.asarray(P, dtype=np.float64)
     require(matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1], "P", np.shape(P), "give one square matrix, (n, n)")
-    require(len(matrix) >= 2, "P", P, "a chain needs at least two states")
+    require(len(matrix) >= 2, "P", P, "give at least two states")
     good = np.isfinite(matrix).all() and (matrix >= 0).all() and (np.abs(matrix.sum(axis=1) - 1) <= 1e-5).all()
     require(bool(good), "P", P, "give a transition matrix: entries at least 0, rows that sum to 1")
     concentration = np.asarray(k, dtype=np.float64)
     require(concentration.ndim == 0 or concentration.shape == matrix.shape[:1], "k", k, "give one number, or one for each row")
-    require(bool((concentration > 0).all()), "k", k, "concentrations are positive (+inf for a row that is no draw)")
+    require(bool((concentration > 0).all()), "k", k, "give positive concentrations, +inf for a row that is not drawn")
     require_irreducible(matrix)
     with jax.enable_x64(True):
         found = stationary_moments(matrix, np.broadcast_to(concentration, matrix.shape[:1]))
@@ -170,7 +170,13 @@ def stationary_elasticity(
     """
     matrix, concentration = np.asarray(P, np.float64), np.asarray(k, np.float64)
     require(concentration.shape == matrix.shape[:1], "k", concentration.shape, f"give one for each row, {matrix.shape[:1]}")
-    require(bool((concentration > 0).all()), "k", k, "", must="be positive")
+    require(
+        bool((concentration > 0).all()),
+        "k",
+        k,
+        "give positive concentrations, +inf for a row that is not drawn",
+        must="be positive",
+    )
     require(n_draws >= _BLOCK and n_draws % _BLOCK == 0, "n_draws", n_draws, f"give a multiple of {_BLOCK}")
     pi = stationary_distribution(matrix)
     with jax.enable_x64(True):

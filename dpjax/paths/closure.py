@@ -79,7 +79,7 @@ def tight_steps(
     slack = _ROUNDING * distances.shape[0] * jnp.finfo(distances.dtype).eps
     limit = distances * (1 + slack)
 
-    def mend(state: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
+    def relabel(state: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
         edge, after, done, _ = state
         length, other, next_state = choose(done)
         take = ~done & (length <= limit)
@@ -87,7 +87,7 @@ def tight_steps(
 
     start = (edge, after, _arrives(after, ends, still), jnp.asarray(True))
     # ends: each turn but the last marks at least one more pair of a state and a target as done
-    found = lax.while_loop(lambda state: state[3] & ~jnp.all(state[2]), mend, start)
+    found = lax.while_loop(lambda state: state[3] & ~jnp.all(state[2]), relabel, start)
     return found[0], found[1]
 
 

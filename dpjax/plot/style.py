@@ -1,4 +1,4 @@
-"""One look for every figure: colours that survive printing and colour-blindness, and room for a caption that says what was drawn.
+"""One look for every figure: colours that survive printing and colour-blindness, and space for a caption that says what was drawn.
 
 Lines take their colour from the Okabe-Ito palette and always differ in dash and marker as well; maps take cividis, whose lightness
 is monotone. Every figure carries the data's name, the sample size and, where the data is invented, the word synthetic.

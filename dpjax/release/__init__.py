@@ -1,7 +1,8 @@
 """release: publishing real data. Exact arithmetic, the operating system's entropy, a privacy statement.
 
 plan                a release from beginning to end: what is public, the price, the one step that reads the records
-records             the public lists, and the records, read without quoting them; a bounded sample of each person's
+records             the public lists, and the records, read without quoting them
+secret              what is held of the records meanwhile, a bounded sample of each person's, and errors that quote nothing
 selection           a private support, its exact cost, and the true delta of an earlier statement
 model               the private model, drawn by an exact sampler of `dpjax.counts`; the private report
 claims              what is claimed: relation, unit, epsilon, delta, and the sentences made from them
@@ -9,7 +10,6 @@ statement, output   the privacy statement; the files, all or none
 needs               what a release will need of memory and disk
 error_bars          what a receiver can say, from the release alone
 ledger              a budget for one data set
-discrete_counts     counts made private by exact noise
 trajectory, stream  a private stream of states; trajectory_statement: what it protects
 
 The random decisions are those of `dpjax._exact`: whole numbers and the operating system's entropy.
@@ -19,7 +19,6 @@ Nothing here takes a seed, and no float reaches a random decision.
 from dpjax._exact import coin_exp, discrete_gaussian, discrete_laplace, permute_and_flip, polya_urn
 from dpjax.counts import PersonBound
 from dpjax.release.claims import Claim
-from dpjax.release.discrete_counts import NoisyCounts, release_counts_gaussian, release_counts_laplace
 from dpjax.release.error_bars import error_bars
 from dpjax.release.ledger import Budget, ChainBudget, Charge, charge, check_affordable, open_ledger
 from dpjax.release.model import PrivateModel, private_report
@@ -38,7 +37,6 @@ __all__ = [
     "ChainBudget",
     "Charge",
     "Claim",
-    "NoisyCounts",
     "PersonBound",
     "PersonColumn",
     "PersonSampler",
@@ -66,8 +64,6 @@ __all__ = [
     "read_public_support",
     "read_records",
     "read_release",
-    "release_counts_gaussian",
-    "release_counts_laplace",
     "restated",
     "trajectory_statement",
     "true_delta",

@@ -120,8 +120,8 @@ def _after(
         rest = Fraction(str(ledger[name])) - spent
         wanted = _sum([one._asdict() for one in charged], name)
         left_over, used = shown(decimal_down(rest)), shown(decimal_up(spent))
-        mend = f"the ledger {path} has {left_over} of its {name} left ({used} of {shown(ledger[name])} is spent)"
-        require(wanted <= rest, name, float(min(wanted, _LARGEST)), mend)
+        remedy = f"the ledger {path} has {left_over} of its {name} left ({used} of {shown(ledger[name])} is spent)"
+        require(wanted <= rest, name, float(min(wanted, _LARGEST)), remedy)
         left.append(float(rest - wanted))
     return charged, (left[0], left[1])
 
@@ -134,12 +134,17 @@ def _load(path: pathlib.Path, budget: Budget | None = None) -> dict[str, Any]:
     """The ledger, checked; with a budget a new one where there is none, and ValueError where the one there has another."""
     if budget is not None and not path.exists():
         return {"format": FORMAT, **budget._asdict(), "releases": []}
-    require(path.exists(), "ledger", str(path), "there is no such file; give a budget to make it")
+    require(path.exists(), "ledger", str(path), "no such file exists: give a budget to make it")
     ledger: Any = None
     if path.is_file():
         with contextlib.suppress(OSError, ValueError, RecursionError):  # not readable, no text, no JSON, or nested without end
             ledger = json.loads(path.read_text(encoding="utf-8"))
-    require(_is_whole(ledger), "ledger", str(path), "it is no ledger of dpjax, or is damaged; nothing is released on its word")
+    require(
+        _is_whole(ledger),
+        "ledger",
+        str(path),
+        "it is not a ledger of dpjax, or is damaged: give another; nothing is released with it",
+    )
     same = budget is None or all(ledger[name] == value for name, value in budget._asdict().items())
     require(same, "ledger", str(path), "it exists with another data set, adjacency or budget, which cannot be changed")
     return ledger
@@ -176,7 +181,7 @@ def _store(path: pathlib.Path, ledger: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def _locked(path: pathlib.Path) -> Iterator[None]:
-    """Alone with the ledger, waiting for whoever has it."""
+    """Alone with the ledger, waiting for the process that has it."""
     _check_folder(path)
     target = path.resolve()
     try:
@@ -191,7 +196,7 @@ def _locked(path: pathlib.Path) -> Iterator[None]:
 
 
 def _check_folder(path: pathlib.Path) -> None:
-    require(path.resolve().parent.is_dir(), "ledger", str(path), "its folder does not exist; make it first")
+    require(path.resolve().parent.is_dir(), "ledger", str(path), "its folder does not exist: make it first")
 
 
 def _budget(data_set: str, adjacency: str, amounts: Amounts | None) -> Budget | None:
@@ -202,7 +207,7 @@ def _budget(data_set: str, adjacency: str, amounts: Amounts | None) -> Budget | 
 
 
 def _check_amounts(of: str, epsilon: Any, delta: Any) -> None:
-    require_number(epsilon, f"{of}epsilon", "give a number from 0 to below inf", lambda x: x >= 0)
+    require_number(epsilon, f"{of}epsilon", "give a finite number, 0 or more", lambda x: x >= 0)
     require_number(delta, f"{of}delta", "give a number from 0 to below 1", lambda x: 0 <= x < 1)
 
 

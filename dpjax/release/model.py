@@ -91,9 +91,7 @@ def draw_model(
     require(
         support.shape == (n, n) and draws.shape == (n,), "support, draws", (support.shape, draws.shape), f"they go with {n} labels"
     )
-    require(
-        bool(support.any(axis=1).all()), "support", None, "every state needs an allowed transition", problem="is empty in a row"
-    )
+    require(bool(support.any(axis=1).all()), "support", None, "give every state an allowed transition", problem="has an empty row")
     by_row = _by_row(pairs)
     drawn = np.zeros((n, n), dtype=np.int64)
     for i in range(n):

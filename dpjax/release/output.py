@@ -40,8 +40,8 @@ _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
 
 def check_absent(path: pathlib.Path, option: str) -> None:
     """Raise ValueError unless nothing is at `path` and its folder is there."""
-    require(not os.path.lexists(path), option, str(path), "there is something already; give a new name")
-    require(path.absolute().parent.is_dir(), option, str(path), "its folder does not exist; make it first")
+    require(not os.path.lexists(path), option, str(path), "it exists already: give a new name")
+    require(path.absolute().parent.is_dir(), option, str(path), "its folder does not exist: make it first")
 
 
 def check_usable(path: pathlib.Path, option: str) -> None:
@@ -58,7 +58,7 @@ def check_usable(path: pathlib.Path, option: str) -> None:
         why = error.strerror or "the disk refused"
     else:
         return
-    invalid(option, str(path), f"nothing can be written there ({why}); give another place")
+    invalid(option, str(path), f"nothing can be written there ({why}): give another place")
 
 
 def write_release(model: PrivateModel, statement: Mapping[str, Any], out: pathlib.Path) -> None:

@@ -110,8 +110,8 @@ class Plan:
         mask, policy = _mask(support, n)
         selection, rest = None, (epsilon, delta)
         if mask is None:
-            require(kind.whole_domain, "support", "private", "the paper's form needs a public support")
-            require(delta > 0, "delta", delta, "a private support needs a delta")
+            require(kind.whole_domain, "support", "private", "give a public support, which the paper's form needs")
+            require(delta > 0, "delta", delta, "give a delta above 0, which a private support spends")
             require(1e-6 <= share <= 1 - 1e-6, "share", share, "give a share of the budget from 1e-6 to 1 - 1e-6, such as 0.3")
             (spent, rest) = _cut(epsilon, delta, share)
             if pure:
@@ -196,7 +196,7 @@ def _mask(support: np.ndarray | str, n: int) -> tuple[np.ndarray | None, str]:
         return (None, "private") if support == "private" else (np.ones((n, n), dtype=bool), "all")
     mask = np.asarray(support)
     require(mask.shape == (n, n) and mask.dtype == bool, "support", mask.shape, f"give an ({n}, {n}) matrix of booleans")
-    require(bool(mask.any(axis=1).all()), "support", None, "every state needs an allowed transition", problem="is empty in a row")
+    require(bool(mask.any(axis=1).all()), "support", None, "give every state an allowed transition", problem="has an empty row")
     return mask, "public"
 
 

@@ -10,7 +10,7 @@ is one number for each pair of the public labels at most. Counts are whole numbe
 a file with a header alone is an empty database. With `persons` every line is one record and names its person in a column of its own; of each
 person's records a bounded, uniformly random part is kept, and records without a person are dropped.
 
-A line with anything but a public label where a label stands, nothing at all included, is outside the list: it stops the reader or, if so told,
+A line with anything but a public label where a label stands, nothing at all included, is outside the list: it stops the reader or, if so asked,
 is dropped and counted for the private report, in text and in parquet alike. Nothing that is raised here holds a word of the file.
 
 Parquet is read in batches of 65,536 rows of the wanted columns. A label is what a cell of text would hold: texts without the spaces around them,
@@ -31,7 +31,7 @@ import numpy as np
 
 from dpjax._errors import InputError, require
 from dpjax.datasets.text import COUNT, FROM, TO, Progress, opened, rows
-from dpjax.release.secret import Outside, PersonColumn, Reader, Records, malformed, sealed
+from dpjax.release.secret import Outside, PersonColumn, Reader, RecordError, Records, malformed, sealed
 
 Layout = Literal["auto", "matrix", "triples", "pairs", "parquet"]
 Line = tuple[int, list[str]]
@@ -83,10 +83,10 @@ def cells_of(path: pathlib.Path, progress: Progress | None = None) -> Iterator[t
     try:
         yield from rows(path, progress=progress)
     except InputError as error:
-        rule = error.remedy
+        fault = InputError(f"{path}:", error.problem, error.remedy) if error.value is None else None  # a value is content
     else:
         return
-    malformed(path, None, rule or "it is no text file")
+    raise RecordError(f"{path}: it is not a text file" if fault is None else str(fault))
 
 
 def read_records(
@@ -104,7 +104,13 @@ def read_records(
     each line, for pairs or parquet without counts; with it each reading draws anew which records are kept.
     progress: called with the number of bytes read since it was called last, a megabyte or so.
     """
-    require(outside in ("stop", "drop"), "outside", outside, "", must='be "stop" or "drop"')
+    require(
+        outside in ("stop", "drop"),
+        "outside",
+        outside,
+        'pass "stop", or "drop" to leave such records out',
+        must='be "stop" or "drop"',
+    )
     require(layout in ("auto", "parquet", *_TEXT_LAYOUTS), "layout", layout, "choose auto, matrix, triples, pairs or parquet")
     if not path.is_file():
         malformed(path, None, "give the path of a file" if path.exists() else "there is no such file")

@@ -90,7 +90,7 @@ def _identified(number: int, line: str) -> tuple[str, str]:
     try:
         rows = list(csv.reader([line.rstrip("\r\n")], strict=True, skipinitialspace=True))
     except csv.Error:
-        raise StreamError(number, "is not CSV: mend its quotes") from None
+        raise StreamError(number, "is not CSV: correct its quotes") from None
     if len(rows) != 1 or len(rows[0]) != 2 or not all(cell.strip() for cell in rows[0]):
         raise StreamError(number, "does not hold an identifier and a state")
     return rows[0][0].strip(), rows[0][1].strip()
@@ -104,6 +104,4 @@ def _row(cells: list[str]) -> bytes:
 
 def _check_labels(texts: list[str]) -> None:
     broken = [text for text in texts if text != text.strip() or len(text.splitlines()) != 1]
-    require(
-        not broken, "a label of the chain", broken[:1], "a stream of lines needs labels without line breaks or space at their ends"
-    )
+    require(not broken, "a label of the chain", broken[:1], "give labels without line breaks or space at their ends")

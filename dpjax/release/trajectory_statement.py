@@ -1,4 +1,4 @@
-"""What a private stream is worth, told from the public chain alone: how many states come out unchanged, and at which epsilon.
+"""What a private stream is worth, from the public chain alone: how many states come out unchanged, and at which epsilon.
 
 A public run of the chain (a fixed pseudo-random walk s_0, ..., s_T from the state with most ways out; no data) goes through the mechanism,
 with pseudo-random coins. From the private state i before each step the exact law of permute-and-flip gives the probability
@@ -13,7 +13,7 @@ What a private stream protects, in words and as JSON: made from public inputs al
 The numbers in nats are rounded so that no claim is better than the truth. The single-substitution epsilon is the exact one,
 max over pairs of ell(s, v) computed by `dpjax.trajectory.pairwise_losses` with its round-off added, where all pairs are affordable;
 elsewhere its proved bound (epsilon / rho) max average distance, exact in whole numbers. g_min is exact. What share of states comes
-out unchanged is told of a public run of the chain (`trajectory_price`); it is an estimate and no claim.
+out unchanged is stated of a public run of the chain (`trajectory_price`); it is an estimate and no claim.
 """
 
 from __future__ import annotations

@@ -181,12 +181,12 @@ def _check(costs: Any, scale: Any, where: Any) -> None:
 def _check_mask(where: Any, shape: tuple[int, ...]) -> None:
     mask = where if isinstance(where, jax.Array) else np.asarray(where)
     require(mask.dtype == np.bool_, "where", where, "give booleans: True for a candidate that may be chosen")
-    mend = f"give a mask that broadcasts to the costs, whose shape is {shape}"
+    remedy = f"give a mask that broadcasts to the costs, whose shape is {shape}"
     try:
         fits = np.broadcast_shapes(mask.shape, shape) == shape
     except ValueError:
         fits = False
-    require(fits, "where", where, mend)
+    require(fits, "where", where, remedy)
 
 
 def _check_costs(costs: Any, where: Any) -> None:
@@ -194,5 +194,5 @@ def _check_costs(costs: Any, where: Any) -> None:
     require(not np.any(np.isnan(known) | (known == -np.inf)), "costs", costs, "give numbers or +inf, never NaN or -inf")
     if not isinstance(where, jax.core.Tracer):
         allowed = (known < np.inf) & (True if where is None else np.asarray(where))
-        mend = "leave at least one candidate of finite cost inside `where` in each row"
-        require(bool(np.all(np.any(allowed, axis=-1))), "costs", costs, mend)
+        remedy = "leave at least one candidate of finite cost inside `where` in each row"
+        require(bool(np.all(np.any(allowed, axis=-1))), "costs", costs, remedy)

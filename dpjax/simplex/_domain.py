@@ -19,28 +19,34 @@ _ROUNDING = 1e-12
 def check_one(**values: Real) -> None:
     """Each is one number, no list or array."""
     for name, value in values.items():
-        require(float64(value, name).ndim == 0, name, value, "", must="be one number")
+        require(float64(value, name).ndim == 0, name, value, "pass a scalar", must="be one number")
 
 
 def check_count(value: Real, name: str, least: int) -> Numbers:
     """A number of categories: whole, at least `least`."""
     array = float64(value, name)
     whole = np.isfinite(array) & (array == np.round(array)) & (array >= least)
-    require(bool(whole.all()), name, value, "", must=f"be a whole number, at least {least}")
+    require(bool(whole.all()), name, value, f"pass a number such as {max(least, 1)}", must=f"be a whole number, at least {least}")
     return array
 
 
 def check_positive(value: Real, name: str) -> Numbers:
     """A positive finite number."""
     array = float64(value, name)
-    require(bool((np.isfinite(array) & (array > 0)).all()), name, value, "", must="be finite and positive")
+    require(bool((np.isfinite(array) & (array > 0)).all()), name, value, "pass a number above 0", must="be finite and positive")
     return array
 
 
 def check_k(k: Real) -> Numbers:
     """A concentration from 1e-9 to 1e20, within which the accounting keeps its stated accuracy."""
     array = check_positive(k, "k")
-    require(bool(((array >= 1e-9) & (array <= 1e20)).all()), "k", k, "", must="lie between 1e-9 and 1e20")
+    require(
+        bool(((array >= 1e-9) & (array <= 1e20)).all()),
+        "k",
+        k,
+        "pass a concentration such as 100.0",
+        must="lie between 1e-9 and 1e20",
+    )
     return array
 
 
@@ -116,18 +122,27 @@ def check_shares(C: Shares, eta: Numbers, n_categories: Numbers, name: str = "C"
     given = np.asarray(C)
     shares = given.astype(np.float64)
     slack = 8 * (float(np.finfo(given.dtype).eps) if np.issubdtype(given.dtype, np.floating) else 1e-16)
-    require(shares.ndim >= 1 and shares.shape[-1] >= 1, name, C, "", must="hold shares on its last axis")
-    require(bool(np.isfinite(shares).all() and (shares >= 0).all()), name, C, "shares must be finite and at least 0")
+    require(
+        shares.ndim >= 1 and shares.shape[-1] >= 1,
+        name,
+        C,
+        "pass a vector of shares, or a stack of them",
+        must="hold shares on its last axis",
+    )
+    require(bool(np.isfinite(shares).all() and (shares >= 0).all()), name, C, "pass finite shares, at least 0")
     off = float(np.abs(shares.sum(axis=-1) - 1).max())
     require(
-        off <= slack * (1 + shares.shape[-1] ** 0.5), name, C, f"its shares must sum to one on the last axis (off by {off:.3g})"
+        off <= slack * (1 + shares.shape[-1] ** 0.5),
+        name,
+        C,
+        f"its shares do not sum to one on the last axis (off by {off:.3g}): divide them by their sum",
     )
     seen = (shares > 0).sum(axis=-1)
     wrong = seen != n_categories
     if wrong.any():
         found, wanted = int(seen[wrong].flat[0]), int(np.broadcast_to(n_categories, seen.shape)[wrong].flat[0])
-        mend = f"{found} of its shares are positive where n_categories is {wanted}: a category without records is below any eta"
-        require(False, name, C, f"{mend}; declare the support, or use PseudocountMechanism, which covers empty cells")
+        problem = f"{found} of its shares are positive where n_categories is {wanted}: a category without records is below any eta"
+        require(False, name, C, f"{problem}: declare the support, or use PseudocountMechanism, which covers empty cells")
     least = np.where(shares > 0, shares, np.inf).min(axis=-1)
     below = least < eta * (1 - slack)
     if below.any():
@@ -141,4 +156,4 @@ def check_counts(counts: Shares) -> None:
     """Raise unless counts are whole numbers, at least 0 and finite."""
     values = np.asarray(counts, dtype=np.float64)
     good = np.isfinite(values) & (values >= 0) & (values == np.round(values))
-    require(bool(good.all()), "counts", counts, "they must be whole numbers, at least 0")
+    require(bool(good.all()), "counts", counts, "pass whole numbers, at least 0")

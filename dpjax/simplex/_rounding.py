@@ -47,20 +47,32 @@ def plain(x: Any) -> Any:
 
 def float64(x: Real, name: str) -> Numbers:
     """`x` as a float64 array without NaN; text, booleans, complex numbers and what overflows are refused."""
-    return real_array(x, name, "", must="be a number")
+    return real_array(x, name, "pass a real number such as 1.0, or an array of them, without NaN", must="be a number")
 
 
 def check_epsilon(epsilon: Real) -> Numbers:
     """epsilon as float64, finite and not negative."""
     array = float64(epsilon, "epsilon")
-    require(bool((np.isfinite(array) & (array >= 0)).all()), "epsilon", epsilon, "", must="be finite and at least 0 (nats)")
+    require(
+        bool((np.isfinite(array) & (array >= 0)).all()),
+        "epsilon",
+        epsilon,
+        "pass a number such as 1.0",
+        must="be finite and at least 0 (nats)",
+    )
     return array
 
 
 def check_delta(delta: Real) -> Numbers:
     """delta as float64, strictly between 0 and 1."""
     array = float64(delta, "delta")
-    require(bool(((array > 0) & (array < 1)).all()), "delta", delta, "", must="lie strictly between 0 and 1")
+    require(
+        bool(((array > 0) & (array < 1)).all()),
+        "delta",
+        delta,
+        "pass a probability such as 1e-6",
+        must="lie strictly between 0 and 1",
+    )
     require(bool((array >= np.finfo(np.float64).tiny).all()), "delta", delta, "it is too small for float64: take 2.3e-308 or more")
     return array
 

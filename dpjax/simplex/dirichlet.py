@@ -57,7 +57,7 @@ def _checked(alpha: ArrayLike, n_draws: int, first: int | Array) -> tuple[Float[
     require(alpha.ndim >= 1, "alpha", alpha, "give a vector of concentrations, or a stack of them")
     if not isinstance(alpha, jax.core.Tracer):
         possible = np.any(np.asarray(alpha) > 0, axis=-1)
-        require(bool(np.all(possible)), "alpha", np.asarray(alpha), "every row needs a positive concentration")
+        require(bool(np.all(possible)), "alpha", np.asarray(alpha), "give every row a positive concentration")
     return alpha, start
 
 

@@ -271,7 +271,7 @@ def renyi_divergence(alpha: Real, *, k: Real, eta: Real, n_records: Real, n_cate
     domain.check_adjacent_pair(border, records, n)
     order = float64(alpha, "alpha")
     if not (order > 1).all():
-        domain.require(False, "alpha", alpha, "the order must be above 1")
+        domain.require(False, "alpha", alpha, "give an order above 1")
     order, concentration, border, records, n = np.broadcast_arrays(order, domain.check_k(k), border, records, n)
     h, p = concentration / records, concentration * border
     rest = (1 - border - 1 / records) - _ULPS  # rounded down: the divergence falls with either shape

@@ -244,7 +244,7 @@ def check_draws(alpha: ArrayLike, n_draws: int, first: int | Array) -> tuple[Flo
     require(0 < alpha.size < 2**WORD_BITS, "alpha.size", alpha.size, "give from 1 to 2^24 - 1 shapes")
     if not isinstance(alpha, jax.core.Tracer):
         host = np.asarray(alpha)
-        require(bool(np.all(np.isfinite(host) & (host >= 0))), "alpha", host, "every shape must be finite and not negative")
+        require(bool(np.all(np.isfinite(host) & (host >= 0))), "alpha", host, "give finite shapes of 0 or more")
     require(n_draws >= 1, "n_draws", n_draws, "ask for at least one draw")
     require(
         n_draws * alpha.size < 2**30,

@@ -222,14 +222,26 @@ class MatrixMechanism:
         """
         check_one(epsilon=epsilon, delta=delta)
         check_epsilon(epsilon), check_delta(delta)
-        require(accounting in ("exact", "theorem1"), "accounting", accounting, "", must='be "exact" or "theorem1"')
-        require(unreachable in ("raise", "withhold"), "unreachable", unreachable, "", must='be "raise" or "withhold"')
+        require(
+            accounting in ("exact", "theorem1"),
+            "accounting",
+            accounting,
+            'pass "exact", or "theorem1" for the paper\'s bound',
+            must='be "exact" or "theorem1"',
+        )
+        require(
+            unreachable in ("raise", "withhold"),
+            "unreachable",
+            unreachable,
+            'pass "withhold" to replace rows without a guarantee',
+            must='be "raise" or "withhold"',
+        )
         k, best = largest_k(rows, epsilon, delta, accounting, gamma)
         lost = ~rows.constant & ~(k > 0)
         if lost.any() and unreachable == "raise":
             which = f"rows {some(lost)} ({int(lost.sum())} of {lost.size})"
-            mend = f'{which} cannot meet it; `row_report` says why; unreachable="withhold" replaces them'
-            invalid("(epsilon, delta)", (float(epsilon), float(delta)), mend)
+            remedy = f'{which} cannot meet it; `row_report` says why; unreachable="withhold" replaces them'
+            invalid("(epsilon, delta)", (float(epsilon), float(delta)), remedy)
         least = rows.k_min if accounting == "theorem1" else 0.0
         return verified(
             lambda c: cls(rows=rows, k=np.where(lost, 1.0, np.maximum(c * k, least)), gamma=best, withheld=lost),
@@ -311,7 +323,12 @@ class MatrixMechanism:
     @functools.cached_property
     def _theorem1(self) -> tuple[np.ndarray, np.ndarray]:
         if self.gamma is None:
-            invalid("gamma", None, "A-Theorem 1 needs a gamma in (0, 1/n_i); exact_delta and exact_epsilon need none")
+            invalid(
+                "gamma",
+                None,
+                "A-Theorem 1 needs a gamma in (0, 1/n_i); exact_delta and exact_epsilon need none",
+                problem="is not given",
+            )
         drawn = ~self._still
         reasons = theorem1_reasons(self.rows, np.asarray(self.k), np.asarray(self.gamma))
         broken = drawn & np.array([r != "" for r in reasons], dtype=bool)

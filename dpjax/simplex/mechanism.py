@@ -85,7 +85,13 @@ class DirichletMechanism:
                 epsilon,
                 delta,
             )
-        require(accounting == "theorem1", "accounting", accounting, "", must='be "exact" or "theorem1"')
+        require(
+            accounting == "theorem1",
+            "accounting",
+            accounting,
+            'pass "exact", or "theorem1" for the paper\'s bound',
+            must='be "exact" or "theorem1"',
+        )
         k, best = theorem1.calibrate_theorem1(
             epsilon=epsilon, delta=delta, eta=eta, n_records=n_records, n_categories=n_categories, gamma=gamma
         )
@@ -150,16 +156,16 @@ class DirichletMechanism:
 
     def _gamma(self, asked: str) -> float:
         if self.gamma is None:
-            mend = f"A-Theorem 1's {asked} needs a gamma in (0, 1/n); exact_delta and exact_epsilon need none"
-            invalid("gamma", None, mend)
+            remedy = f"A-Theorem 1's {asked} needs a gamma in (0, 1/n); exact_delta and exact_epsilon need none"
+            invalid("gamma", None, remedy, problem="is not given")
         return float(self.gamma)
 
 
 def _unreachable(epsilon: Number, delta: Number, eta: Number, n_records: Number, n_categories: Number) -> None:
     floor = exact.delta_floor(epsilon, eta=eta, n_records=n_records, n_categories=n_categories)
     least = exact.epsilon_floor(delta, eta=eta, n_records=n_records, n_categories=n_categories)
-    mend = (
+    remedy = (
         f"with N eta = {n_records * eta:.4g} no k reaches it: delta stays above {floor:.4g} at epsilon = {epsilon:g},"
         f" and epsilon above {least:.4g} at delta = {delta:g}; more records in the smallest cell (a larger N eta) are needed"
     )
-    invalid("(epsilon, delta)", (float(epsilon), float(delta)), mend)
+    invalid("(epsilon, delta)", (float(epsilon), float(delta)), remedy)

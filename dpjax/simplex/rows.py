@@ -49,7 +49,13 @@ class PublicRows:
 
     def __post_init__(self) -> None:
         support = np.asarray(self.support)
-        require(support.ndim == 2 and support.dtype == bool, "support", self.support, "", must="be a matrix of booleans (rows, n)")
+        require(
+            support.ndim == 2 and support.dtype == bool,
+            "support",
+            self.support,
+            "give one, such as counts > 0",
+            must="be a matrix of booleans (rows, n)",
+        )
         n = support.sum(axis=1)
         require(bool((n > 0).all()), "support", np.flatnonzero(n == 0).tolist(), "these rows have no supported category: drop them")
         for name in ("n_records", "eta"):
@@ -73,16 +79,28 @@ class PublicRows:
         values = np.asarray(counts, dtype=np.float64)
         observed = isinstance(support, str)
         if observed:
-            require(support == "observed", "support", support, "", must='be a boolean matrix or "observed"')
+            require(
+                support == "observed",
+                "support",
+                support,
+                'pass a mask, or "observed" to take counts > 0 as public',
+                must='be a boolean matrix or "observed"',
+            )
         mask = values > 0 if observed else np.asarray(support)
         if not observed:
             require(mask.shape == values.shape, "support", np.shape(mask), f"its shape must be that of the counts, {values.shape}")
             outside = np.where(mask, 0.0, values).sum(axis=1) > 0
-            mend = "have records outside the declared support: they would swell N_i; leave them out of the counts, or declare them possible"
-            require(not outside.any(), "counts", some(outside), f"these rows {mend}")
+            problem = "have records outside the declared support: they would swell N_i; leave them out of the counts, or declare them possible"
+            require(not outside.any(), "counts", some(outside), f"these rows {problem}")
         rule = isinstance(eta, str)
         if rule:
-            require(eta == "smallest share", "eta", eta, "", must='be numbers or "smallest share"')
+            require(
+                eta == "smallest share",
+                "eta",
+                eta,
+                'pass a public floor, or "smallest share" to read it off the counts',
+                must='be numbers or "smallest share"',
+            )
         return cls(
             n_records=values.sum(axis=1),
             support=mask,
@@ -114,7 +132,7 @@ class PublicRows:
 
     @property
     def statement(self) -> str:
-        """Where support and eta come from, for whoever reads the release."""
+        """Where support and eta come from, for the reader of the release."""
         return f"{_SUPPORT[self.support_source]}; {_ETA[self.eta_source]}; row totals: public"
 
 
@@ -126,8 +144,8 @@ def smallest_shares(counts: np.ndarray, support: np.ndarray) -> np.ndarray:
     values, mask = np.asarray(counts, dtype=np.float64), np.asarray(support, dtype=bool)
     least = np.where(mask, values, np.inf).min(axis=1)
     empty = ~(least > 0)
-    mend = "in these rows a supported category has no record, and 0 is no floor: shrink the support or use PseudocountMechanism"
-    require(not empty.any(), "counts", np.flatnonzero(empty).tolist(), mend)
+    remedy = "in these rows a supported category has no record, and 0 is no floor: shrink the support or use PseudocountMechanism"
+    require(not empty.any(), "counts", np.flatnonzero(empty).tolist(), remedy)
     return least / values.sum(axis=1)
 
 

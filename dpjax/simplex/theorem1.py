@@ -230,8 +230,8 @@ def check_theorem1(k: Real | None, eta: Real, n_categories: Real, gamma: Real) -
     if k is not None:
         least = 1.5 / border
         good = float64_at_least(k, least)
-        mend = f"Assumption 4 of Theorem 1 wants k >= 3/(2 eta) = {float(np.max(least)):.17g}; the exact accountant takes any k"
-        require(good, "k", k, mend)
+        remedy = f"Assumption 4 of Theorem 1 wants k >= 3/(2 eta) = {float(np.max(least)):.17g}; the exact accountant takes any k"
+        require(good, "k", k, remedy)
 
 
 def float64_at_least(k: Real, least: Numbers) -> bool:
@@ -340,10 +340,10 @@ def unreachable(epsilon: Number, delta: Number, eta: Number, n_records: Number, 
     """Raise ValueError: A-Theorem 1 cannot meet the target; the message holds the strongest it can state."""
     least = 1.5 / eta
     if gamma is None:
-        mend = f"A-Theorem 1 with k >= 3/(2 eta) = {least:g} and any gamma does not meet it at delta = {delta:g}"
+        remedy = f"A-Theorem 1 with k >= 3/(2 eta) = {least:g} and any gamma does not meet it at delta = {delta:g}"
     else:
         strongest = strongest_epsilon(eta, n_records, n_categories, gamma)
         omega = _omega(*(np.asarray(float(x)) for x in (least, eta, n_categories, gamma))).delta
         reach = f"epsilon* = {strongest:.6g} at delta {omega:.3g} (k = {least:g})"
-        mend = f"A-Theorem 1 with gamma = {gamma:g} reaches {reach}, and no k meets both"
-    invalid("epsilon", epsilon, f"{mend}: use the exact accountant, a smaller eta or more records")
+        remedy = f"A-Theorem 1 with gamma = {gamma:g} reaches {reach}, and no k meets both"
+    invalid("epsilon", epsilon, f"{remedy}: use the exact accountant, a smaller eta or more records")

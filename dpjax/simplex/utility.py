@@ -51,9 +51,20 @@ def expected_kl(C: np.ndarray | jax.Array | list | tuple, k: Real) -> Claim:
     A zero share adds nothing (0 log 0 = 0): it is a category outside the support. A function of the sensitive C: not for release.
     """
     shares = float64(C, "C")
-    require(shares.ndim >= 1 and bool((shares >= 0).all()), "C", C, "", must="hold shares, all at least 0, on its last axis")
+    require(
+        shares.ndim >= 1 and bool((shares >= 0).all()),
+        "C",
+        C,
+        "give shares, such as counts / counts.sum()",
+        must="hold shares, all at least 0, on its last axis",
+    )
     off = np.abs(shares.sum(axis=-1) - 1)
-    require(bool((off <= 1e-5).all()), "C", C, f"its shares must sum to one (off by {float(np.max(off, initial=0.0)):g})")
+    require(
+        bool((off <= 1e-5).all()),
+        "C",
+        C,
+        f"its shares do not sum to one (off by {float(np.max(off, initial=0.0)):g}): divide them by their sum",
+    )
     concentration = domain.check_positive(k, "k")
     batch = np.broadcast_shapes(shares.shape[:-1], concentration.shape)
     return plain(_theorem2(np.broadcast_to(shares, (*batch, shares.shape[-1])), np.broadcast_to(concentration, batch)))
@@ -70,7 +81,7 @@ def expected_kl_bound(n_records: Real, n_categories: Real, k: Real, eta: Real | 
     concentration = domain.check_positive(k, "k")
     if eta is None:
         require(
-            bool((records >= n).all()), "n_records", n_records, "Corollary 1 has every category seen: it must be >= n_categories"
+            bool((records >= n).all()), "n_records", n_records, "Corollary 1 has every category seen: give n_categories or more"
         )
         least = 1 / records
     else:

@@ -9,12 +9,11 @@ blocks a and b are combined on the host, in index order, by
 (Chan, Golub and LeVeque, "Algorithms for computing the sample variance", The American Statistician 37, 1983). The combination is
 a fixed sequence of float64 operations on the host, so that a resumed run repeats it exactly.
 
-What the C library keeps of freed blocks, held against the stated memory.
-
 On the host the buffers of a block come from malloc, and glibc keeps what is freed, in a pool for each thread that has ever run a block:
 the process grows past what is under way by a block for each thread, and more where a pool is in pieces. Given back to the system at
-once the blocks need no more than they hold, and pay for fresh pages: a quarter to a third more time. So that is asked for only where the
-pools might lead past the limit. It is a setting of the whole process, and stays.
+once the blocks need no more than they hold, and pay for fresh pages: a quarter to a third more time. `Blocks.when_tight` is called only
+where the pools might lead past the stated memory. `give_back_freed_memory` is a setting of the whole process, and stays: `dpjax run`
+gives it as `when_tight`; the library never calls it.
 
 Samples in blocks of one fixed size, each run by one compiled program, a block on each device.
 
@@ -109,7 +108,9 @@ def on_host(name: str, count: int, reduced: Mapping[str, Any]) -> Moments:
     """A block's reduced samples as moments; ValueError where a sample of measure `name` was not finite."""
     host = {field: np.asarray(value) for field, value in reduced.items()}
     if not (np.isfinite(host["mean"]).all() and np.isfinite(host["m2"]).all()):
-        raise InputError(f"measure {name}", "has samples that are not finite numbers", "moments of them mean nothing")
+        raise InputError(
+            f"measure {name}", "has samples that are not finite numbers", "correct the workload, or the parameters of the cell"
+        )
     if "samples" in host:
         host["samples"] = host["samples"][:count].copy()
     return Moments(count=count, **host)
@@ -231,6 +232,7 @@ class Blocks:
         self.chosen = chosen or Chosen.of(workload)
         self.devices = devices or tuple(jax.local_devices())
         self.traces = 0
+        self.when_tight: Callable[[], object] | None = None
         self._compiled: dict[Any, Executable] = {}
         self._fitted: dict[Any, tuple[Executable, int]] = {}
 
@@ -244,7 +246,7 @@ class Blocks:
     def within(self, job: Job, memory: int) -> tuple[Executable, int]:
         """The program for this job on as many devices as `memory` bytes allow, and how many rounds may be under way at once.
 
-        Where what the host's allocator keeps of freed blocks might pass `memory`, this process gives it back from now on.
+        Where what the host's allocator keeps of freed blocks might pass `memory`, `when_tight` is called.
         """
         if (job.signature, memory) not in self._fitted:
             self._fitted[job.signature, memory] = self._fit(job, memory)
@@ -256,8 +258,9 @@ class Blocks:
         if fits < executable.width:
             executable = self.executable(job, fits)
         ahead = max(1, min(_MOST_UNDER_WAY, fits // executable.width))
-        if executable.on_host and not pools_fit(memory, executable.bytes, ahead * executable.width):
-            give_back_freed_memory()
+        tight = executable.on_host and not pools_fit(memory, executable.bytes, ahead * executable.width)
+        if tight and self.when_tight is not None:
+            self.when_tight()
         return executable, ahead
 
     def _compile(self, job: Job, width: int) -> Executable:
@@ -309,7 +312,7 @@ def in_flight(memory: int, block_bytes: int, block: int) -> int:
         raise InputError(
             "sweep.memory",
             f"is {memory:,} bytes",
-            f"one block of {block:,} samples needs {charged:,}: raise sweep.memory, or set a smaller sweep.block (which is another law, with"
+            f"one block of {block:,} samples needs {charged:,}: raise sweep.memory, or set a smaller sweep.block (which is another sweep, with"
             " other last digits)",
         )
     return memory // charged

@@ -93,7 +93,13 @@ def compare_counts(
     for epsilon in epsilons:
         checked_epsilon(epsilon)
     require(len(epsilons) > 0, "epsilons", epsilons, "give one or more")
-    require(support in ("observed", "all"), "support", support, "", must='be "observed" or "all"')
+    require(
+        support in ("observed", "all"),
+        "support",
+        support,
+        'pass "observed" for the transitions seen, "all" for all pairs',
+        must='be "observed" or "all"',
+    )
     require(draws >= 2, "draws", draws, "give 2 or more")
     workload = _workload(counts, {"delta": float(delta), "support": support})
     mask = workload.counts > 0 if support == "observed" else np.ones_like(workload.counts, bool)

@@ -2,7 +2,7 @@
 
 name = "grades"                     # what the results are called
 workload = "dirichlet-vector"       # or "package.module:builder"
-[data]                              # checked by whoever reads the records
+[data]                              # checked by the reader of the records
 [mechanism]                         # checked by the workload
 [sweep]
 samples = 10_000                    # for each cell

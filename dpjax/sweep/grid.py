@@ -1,4 +1,4 @@
-"""One plain sentence out of a failed pydantic model: the key, its value, the mend, and the key that was probably meant.
+"""One plain sentence out of a failed pydantic model: the key, its value, the remedy, and the key that was probably meant.
 
 The values of an axis, from a list or a range, the same on every machine.
 
@@ -82,7 +82,7 @@ def _fault(model: type[pydantic.BaseModel], fault: Any, where: str) -> InputErro
     if fault["type"] == "extra_forbidden":
         return unknown_key(str(location[-1]), _fields_at(model, location[:-1]), _dotted(where, *location[:-1]))
     if fault["type"] == "missing":
-        return InputError(key, "is missing")
+        return InputError(key, "is missing", "give it")
     if fault["type"] == "value_error":
         inner = fault["ctx"]["error"]
         if isinstance(inner, pydantic.ValidationError):  # a validator that itself used a model
@@ -90,9 +90,8 @@ def _fault(model: type[pydantic.BaseModel], fault: Any, where: str) -> InputErro
         if isinstance(inner, InputError):  # the validator of one key knows the key's own name only
             own = bool(location) and inner.argument == str(location[-1])
             return inner.renamed(key) if own else inner
-        return InputError(key, str(inner))
-    problem = f"is {fault['input']!r}"
-    return InputError(key, problem, fault["msg"], value=fault["input"])
+        return InputError(key, "cannot be used", str(inner), value=fault["input"])
+    return InputError(key, f"is {fault['input']!r}", fault["msg"], value=fault["input"])
 
 
 def _dotted(*parts: Any) -> str:
@@ -142,10 +141,10 @@ def _kind(value: Scalar) -> type:
 def _range(name: str, spec: Mapping[str, Any]) -> tuple[Scalar, ...]:
     refuse_unknown(spec, ["start", "stop", "step", "num", "log"], name)
     if ("step" in spec) == ("num" in spec) or "start" not in spec or "stop" not in spec:
-        raise InputError(name, f"is {dict(spec)}", "a range has start, stop and either step or num")
+        raise InputError(name, f"is {dict(spec)}", "give start, stop and either step or num")
     log = spec.get("log", False)
     if not isinstance(log, bool) or (log and "step" in spec):
-        raise InputError(name, f"is {dict(spec)}", "log is true or false and goes with num")
+        raise InputError(name, f"is {dict(spec)}", "give log = true or false, with num")
     start, stop = _decimal(name, spec, "start"), _decimal(name, spec, "stop")
     whole = all(isinstance(spec[key], int) for key in ("start", "stop", "step") if key in spec) and "step" in spec
     with decimal.localcontext(_CONTEXT):
@@ -158,7 +157,7 @@ def _range(name: str, spec: Mapping[str, Any]) -> tuple[Scalar, ...]:
 
 def _stepped(name: str, start: Decimal, stop: Decimal, step: Decimal) -> list[Decimal]:
     if step == 0 or (stop - start) / step < 0:
-        raise InputError(f"{name}.step", f"is {step}", f"a step leads from start {start} towards stop {stop}")
+        raise InputError(f"{name}.step", f"is {step}", f"give a step that leads from start {start} towards stop {stop}")
     count = int((stop - start) / step) + 1
     _bounded(name, count)
     return [start + i * step for i in range(count)]
@@ -171,14 +170,14 @@ def _spaced(name: str, start: Decimal, stop: Decimal, num: Any, log: bool) -> li
     if not log:
         return [start + i * (stop - start) / (num - 1) for i in range(num)]
     if start <= 0 or stop <= 0:
-        raise InputError(name, f"runs from {start} to {stop}", "a logarithmic range has positive ends")
+        raise InputError(name, f"runs from {start} to {stop}", "give positive ends to a logarithmic range")
     low, high = start.ln(), stop.ln()
     return [(low + i * (high - low) / (num - 1)).exp() for i in range(num)]
 
 
 def _bounded(name: str, count: int) -> None:
     if count > _MOST:
-        raise InputError(name, f"has {count} values", f"at most {_MOST} are allowed")
+        raise InputError(name, f"has {count} values", f"give at most {_MOST}")
 
 
 def _decimal(name: str, spec: Mapping[str, Any], key: str) -> Decimal:
@@ -244,7 +243,7 @@ class Grid:
             repeated = next((step for step, times in steps.items() if times > 1), None)
             if repeated is not None:
                 several = " and ".join(f"sweep.axes.{name}" for name in names)
-                raise ValueError(f"{several} repeat{'s' * (len(names) == 1)} {', '.join(repeated)}; give each value once")
+                raise InputError(several, f"repeat{'s' * (len(names) == 1)} {', '.join(repeated)}", "give each value once")
 
     @functools.cached_property
     def dims(self) -> dict[str, tuple[str, ...]]:

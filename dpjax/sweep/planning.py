@@ -129,7 +129,7 @@ def plan(
     chosen = Chosen.of(workload, config.sweep)
     schema = describe(workload, grid, chosen)
     if chosen.taken and config.sweep.samples < 2:
-        raise InputError("sweep.samples", f"is {config.sweep.samples}", "an error bar needs at least 2")
+        raise InputError("sweep.samples", f"is {config.sweep.samples}", "give 2 or more, for an error bar")
     for cell in grid.cells:
         workload.check(cell.values)
     law = law_of(config, workload, data_fingerprint, chosen)
@@ -172,7 +172,7 @@ def too_small(plan: Plan) -> str:
         return ""
     return (
         f"the samples that sweep.keep_samples keeps take {in_words(wanted)} more on the disk of {str(plan.directory)!r}, which has "
-        f"{in_words(free)} free; keep fewer, or choose another folder"
+        f"{in_words(free)} free. Keep fewer, or choose another folder"
     )
 
 

@@ -12,17 +12,19 @@ import dataclasses
 import signal
 import sys
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, Protocol, runtime_checkable
 
 import tqdm
 
+_EVERY_S = 30.0
+_LINE = "{n:,} of {total:,} {unit}, {remaining} left"
+
 
 @runtime_checkable
 class Progress(Protocol):
-    """What a run tells while it runs."""
+    """What a run reports while it runs."""
 
     def advance(self, units: int) -> None:
         """So many more samples (or cells) are done."""
@@ -47,49 +49,41 @@ class Silent:
         pass
 
 
-class Bar:
-    """A tqdm bar."""
+class _Lines(tqdm.tqdm):
+    """tqdm for a stream that is no terminal: every report is a line of its own."""
+
+    @staticmethod
+    def status_printer(file: Any) -> Callable[[str], None]:
+        return lambda text: print(text, file=file, flush=True)
+
+
+class Watch:
+    """A tqdm bar on a terminal; elsewhere a line every half minute, none for what is done sooner."""
 
     def __init__(self, total: int, unit: str, stream: Any) -> None:
-        self._bar = tqdm.tqdm(total=total, unit=unit, unit_scale=True, file=stream, dynamic_ncols=True, smoothing=0.05)
+        self._stream, self._terminal = stream, stream.isatty()
+        if self._terminal:
+            self._bar = tqdm.tqdm(total=total, unit=unit, unit_scale=True, file=stream, dynamic_ncols=True, smoothing=0.05)
+        else:
+            often = {"delay": _EVERY_S, "mininterval": _EVERY_S, "maxinterval": _EVERY_S, "miniters": 1}
+            self._bar = _Lines(total=total, unit=unit, file=stream, smoothing=0, bar_format=_LINE, **often)
 
     def advance(self, units: int) -> None:
         self._bar.update(units)
 
     def note(self, text: str) -> None:
-        self._bar.write(text, file=self._bar.fp)
+        if self._terminal:
+            self._bar.write(text, file=self._stream)
+        else:
+            print(text, file=self._stream, flush=True)
 
     def close(self) -> None:
         self._bar.close()
 
 
-class Lines:
-    """A line every `every_s` seconds."""
-
-    def __init__(self, total: int, unit: str, stream: Any, every_s: float = 30.0) -> None:
-        self._total, self._unit, self._stream, self._every = total, unit, stream, every_s
-        self._done, self._start = 0, time.monotonic()
-        self._last = self._start
-
-    def advance(self, units: int) -> None:
-        self._done += units
-        now = time.monotonic()
-        if now - self._last >= self._every:
-            self._last = now
-            left = (now - self._start) * (self._total - self._done) / max(1, self._done)
-            self.note(f"{self._done:,} of {self._total:,} {self._unit}, {left:,.0f} s left")
-
-    def note(self, text: str) -> None:
-        print(text, file=self._stream, flush=True)
-
-    def close(self) -> None:
-        pass
-
-
 def watch(total: int, unit: str, stream: Any = None) -> Progress:
-    """A bar where `stream` (standard error by default) is a terminal, lines where it is not."""
-    stream = sys.stderr if stream is None else stream
-    return Bar(total, unit, stream) if stream.isatty() else Lines(total, unit, stream)
+    """What shows `total` units of work on `stream`, standard error by default."""
+    return Watch(total, unit, sys.stderr if stream is None else stream)
 
 
 class Interrupted(KeyboardInterrupt):

@@ -42,7 +42,7 @@ def status(directory: str | os.PathLike[str]) -> Status:
     folder = pathlib.Path(directory)
     manifest = read_manifest(folder)
     if manifest is None:
-        raise InputError("directory", f"is {str(folder)!r}", "it holds no sweep")
+        raise InputError("directory", f"is {str(folder)!r}", "it holds no sweep: give the folder of one")
     store, grid = Store(directory=folder, digest=manifest["hash"]), grid_of(manifest)
     finished = {cell for cell in range(grid.size) if store.finished(grid.cells[cell]).exists()}
     open_cells = [cell for i, cell in enumerate(grid.cells) if i not in finished]

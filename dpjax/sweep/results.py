@@ -43,9 +43,9 @@ def open(directory: str | os.PathLike[str]) -> xarray.Dataset:
     folder = pathlib.Path(directory)
     manifest = read_manifest(folder)
     if manifest is None:
-        raise InputError("directory", f"is {str(folder)!r}", "it holds no sweep")
+        raise InputError("directory", f"is {str(folder)!r}", "it holds no sweep: give the folder of one")
     if not (folder / "results.nc").exists():
-        raise InputError("directory", f"is {str(folder)!r}", "its sweep is not finished, run it again, or merge its shards")
+        raise InputError("directory", f"is {str(folder)!r}", "its sweep is not finished: run it again, or merge its shards")
     try:
         dataset = xarray.load_dataset(folder / "results.nc", engine="h5netcdf")
     except (OSError, KeyError, RuntimeError) as error:
@@ -56,7 +56,9 @@ def open(directory: str | os.PathLike[str]) -> xarray.Dataset:
         ) from None
     if dataset.attrs.get("hash") != manifest["hash"]:
         raise InputError(
-            f"{folder / 'results.nc'}", "was made by another law than the folder's manifest", "run the sweep again in a new folder"
+            f"{folder / 'results.nc'}",
+            "does not have the fingerprint of the folder's manifest",
+            "run the sweep again in a new folder",
         )
     return dataset
 
@@ -65,15 +67,14 @@ def assemble(store: Store) -> pathlib.Path:
     """Put every cell of a folder into results.nc; ValueError while cells are missing."""
     manifest = read_manifest(store.directory)
     if manifest is None:
-        raise InputError(str(store.directory), "holds no sweep")
+        raise InputError(str(store.directory), "holds no sweep", "give the folder of one")
     grid = grid_of(manifest)
     records = {cell.position: store.read(store.finished(cell), cell) for cell in grid.cells}
     errors = {cell.position: store.error_of(cell) or "" for cell in grid.cells if records[cell.position] is None}
     missing = [cell.text for cell in grid.cells if errors.get(cell.position) == ""]
     if missing:
-        raise ValueError(
-            f"{store.directory} lacks {len(missing)} of {grid.size} cells, such as {missing[0]}; run the missing shards first"
-        )
+        lacking = f"lacks {len(missing)} of {grid.size} cells, such as {missing[0]}"
+        raise InputError(str(store.directory), lacking, "run the missing shards first")
     runs = runs_of(store.directory)
     dataset = _dataset(manifest, grid, records, errors).assign_attrs(_essentials(manifest, runs))
     content = dataset.to_netcdf(engine="h5netcdf")  # in memory: HDF5 itself survives no full disk
@@ -283,7 +284,7 @@ def _common_manifest(folders: Sequence[pathlib.Path]) -> dict[str, Any]:
     for folder in folders:
         manifest = read_manifest(folder)
         if manifest is None:
-            raise InputError("directory", f"is {str(folder)!r}", "it holds no sweep")
+            raise InputError("directory", f"is {str(folder)!r}", "it holds no sweep: give the folder of one")
         if manifests and manifest["hash"] != manifests[0]["hash"]:
             differing = "; ".join(differences(manifest["law"], manifests[0]["law"])[:3])
             raise InputError(f"{folder} and {folders[0]}", "hold different sweeps and cannot be merged", str(differing))

@@ -163,15 +163,31 @@ class Outcome:
 
 
 def run(
-    plan: Plan, *, about: Mapping[str, Any] | None = None, progress: Progress | None = None, blocks: Blocks | None = None
+    plan: Plan,
+    *,
+    about: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+    blocks: Blocks | None = None,
+    when_tight: Callable[[], object] | None = None,
 ) -> Outcome:
-    """Compute what is missing of a plan's cells and store it; assemble the results when the plan is the whole grid.
+    """How the run ended, after what was missing of a plan's cells is computed and stored; a whole grid's results are assembled.
 
-    `about` describes the data (name, source, whether it is synthetic) and is kept with the results. `blocks` are programs that an
-    earlier run of the same workload has compiled. A cell that fails is recorded and does not stop the others; on the next run it is tried
-    again. Raises Interrupted after Ctrl-C, StorageError when the disk refuses, ValueError where another process holds the folder.
+    A cell that fails is recorded and does not stop the others; on the next run it is tried again.
+
+    Args:
+        plan: what `plan` made.
+        about: describes the data (name, source, whether it is synthetic); it is kept with the results.
+        progress: hears of each block; a bar or quiet lines unless given.
+        blocks: programs that an earlier run of the same workload has compiled.
+        when_tight: called where what the host's allocator keeps might pass the stated memory; the command gives it back to the system.
+
+    Raises:
+        Interrupted: after Ctrl-C.
+        StorageError: when the disk refuses.
+        ValueError: where another process holds the folder.
     """
     blocks = blocks or plan.blocks()
+    blocks.when_tight = when_tight
     _first_block_fits(plan, blocks)
     refuse_too_small(plan)
     create(plan.directory)
@@ -184,7 +200,7 @@ def run(
 
 
 def _first_block_fits(plan: Plan, blocks: Blocks) -> None:
-    """Compile the block of the first missing cell and hold it against the memory limit; what cannot be made ready comes later."""
+    """Compile the block of the first missing cell and compare it with the memory limit; what cannot be made ready comes later."""
     if not plan.chosen.taken:
         return
     store = Store(directory=plan.directory, digest=digest_of(plan.law))
@@ -309,7 +325,7 @@ class _Running:
         for name, value in exact.items():
             agrees(name, self.workload.exact[name], value.shape, sizes)
             if np.isnan(value).any():
-                raise InputError(name, "is not a number")
+                raise InputError(name, "is not a number", "correct what the workload states as exact")
         return exact
 
     def _interrupted(self) -> None:

@@ -268,7 +268,7 @@ def verify(directory: pathlib.Path, law: Mapping[str, Any]) -> None:
     manifest = read_manifest(directory)
     if manifest is None:
         if directory.exists() and (not directory.is_dir() or any(not _begun(path) for path in directory.iterdir())):
-            raise InputError("output folder", f"is {str(directory)!r}", "it exists and holds something else, choose another folder")
+            raise InputError("output folder", f"is {str(directory)!r}", "it exists and holds something else: choose another folder")
         return
     if manifest["hash"] != digest_of(law):
         differing = "; ".join(differences(manifest["law"], law)[:3])

@@ -75,8 +75,8 @@ def _read(directory: pathlib.Path) -> list[Submission]:
     for path in sorted((directory / "jobs").glob("*.json")):
         try:
             with atomic.reading(path):
-                told = json.loads(path.read_text(encoding="utf-8"))
-            submissions.append(Submission(cluster=told["cluster"], total=told["total"], tasks=told["tasks"]))
+                read = json.loads(path.read_text(encoding="utf-8"))
+            submissions.append(Submission(cluster=read["cluster"], total=read["total"], tasks=read["tasks"]))
         except (ValueError, KeyError, TypeError):
             continue
     return submissions
@@ -86,10 +86,10 @@ def _in_slurm() -> set[str]:
     """The ids of this user's jobs in SLURM's queue; none where SLURM's commands are not, ValueError where they do not answer."""
     if shutil.which("squeue") is None:
         return set()
-    told = subprocess.run(["squeue", "--me", "--array", "--noheader", "--format=%i"], capture_output=True, text=True, check=False)
-    if told.returncode:
-        raise InputError("squeue", "does not say which jobs are in the queue", f"{' '.join(told.stderr.split())}; try again later")
-    return set(told.stdout.split())
+    asked = subprocess.run(["squeue", "--me", "--array", "--noheader", "--format=%i"], capture_output=True, text=True, check=False)
+    if asked.returncode:
+        raise InputError("squeue", "does not say which jobs are in the queue", f"{' '.join(asked.stderr.split())}; try again later")
+    return set(asked.stdout.split())
 
 
 def _processes(ids: Iterable[str]) -> set[str]:
@@ -135,7 +135,7 @@ def shards(directory: str | os.PathLike[str], total: int | None = None) -> Shard
     folder = pathlib.Path(directory)
     manifest = read_manifest(folder)
     if manifest is None:
-        raise InputError("directory", f"is {str(folder)!r}", "it holds no sweep")
+        raise InputError("directory", f"is {str(folder)!r}", "it holds no sweep: give the folder of one")
     total = total or last_total(folder) or _last_run(folder)
     if total is None:
         return None

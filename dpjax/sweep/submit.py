@@ -129,7 +129,7 @@ def _end(running: list[Any]) -> None:
 
 @contextlib.contextmanager
 def _deaf_to_ctrl_c() -> Iterator[None]:
-    """Processes started within it do not hear the terminal's Ctrl-C: they are told to stop one by one, and politely."""
+    """Processes started within it do not hear the terminal's Ctrl-C: they are asked to stop one by one."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
@@ -203,7 +203,7 @@ def withdrawn_if_refused(directory: pathlib.Path) -> Iterator[None]:
         yield
     except Exception:
         if not begun:
-            with contextlib.suppress(OSError, ValueError):  # the first error is the one to be told
+            with contextlib.suppress(OSError, ValueError):  # the first error is the one to report
                 _withdraw(directory, absent)
         raise
 

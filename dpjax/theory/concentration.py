@@ -76,16 +76,16 @@ class Hajek(NamedTuple):
 def exponential_moments(chain: JointChain, eta: float) -> Float[np.ndarray, "n n"]:
     """E[e^{eta V_1} | Z_0 = z] for every joint state. eta > 0, at most 300 / max V."""
     largest = float(chain.errors.max())
-    mend = f"give a positive rate, at most 300/{largest:.4g} nats"
-    require_number(eta, "eta", mend, lambda x: x > 0 and x * largest <= _LARGEST_EXPONENT)
+    remedy = f"give a positive rate, at most 300/{largest:.4g} nats"
+    require_number(eta, "eta", remedy, lambda x: x > 0 and x * largest <= _LARGEST_EXPONENT)
     return chain.backward(np.exp(eta * chain.errors))
 
 
 def hajek(chain: JointChain, eta: float, level: float) -> Hajek:
     """phi and M at rate eta and level a >= 0; phi is 0 where no V is above the level."""
     ratios = exponential_moments(chain, eta)
-    mend = f"give a level in nats, from 0 to {_LARGEST_EXPONENT:g}/{eta:.4g}"
-    require_number(level, "level", mend, lambda x: x >= 0 and eta * x <= _LARGEST_EXPONENT)
+    remedy = f"give a level in nats, from 0 to {_LARGEST_EXPONENT:g}/{eta:.4g}"
+    require_number(level, "level", remedy, lambda x: x >= 0 and eta * x <= _LARGEST_EXPONENT)
     above = chain.errors > level
     phi = (ratios * np.exp(-eta * chain.errors))[above].max(initial=0.0)
     return Hajek(float(phi), float((ratios[~above] * np.exp(-eta * level)).max()))

@@ -98,7 +98,7 @@ def expected_change_bound(P: Real, k: Real, kl: Real) -> np.float64:
         matrix.ndim == 2 and len(matrix) == len(rows), "the shape of P", matrix.shape, f"give {len(rows)} rows, one for each KL"
     )
     good = (matrix >= 0).all() and np.abs(matrix.sum(axis=1) - 1).max() <= _OFF
-    require(bool(good), "P", P, "its entries must be at least 0 and each row must sum to 1")
+    require(bool(good), "P", P, "give entries of 0 or more, and rows that sum to 1")
     require(concentration.shape in ((), rows.shape), "k", k, f"give one number, or one for each of {len(rows)} rows")
     concentration = np.broadcast_to(concentration, rows.shape)
     spread = np.sqrt(matrix * np.maximum(1 - matrix, 0.0) / (concentration[:, None] + 1))  # an entry may be 1 + round-off
@@ -117,7 +117,9 @@ def ergodicity_bound(P: Real, k: Real, kl: Real, pi: Real) -> Bound:
 def _kl(kl: Real) -> np.ndarray:
     rows = float64(kl, "kl")
     good = rows.ndim == 1 and rows.size > 0 and bool((np.isfinite(rows) & (rows >= 0)).all())
-    require(good, "kl", kl, "", must="hold one expected KL, finite and at least 0, for each row")
+    require(
+        good, "kl", kl, "give an array of one number for each row", must="hold one expected KL, finite and at least 0, for each row"
+    )
     return rows
 
 
@@ -132,7 +134,7 @@ def _square(A: Real, name: str) -> np.ndarray:
     matrix = float64(A, name)
     good = matrix.ndim == 2 and len(matrix) == matrix.shape[1] >= 2
     require(good, f"the shape of {name}", matrix.shape, "give a square matrix of two states or more")
-    require(bool(np.isfinite(matrix).all()), name, A, "its entries must be finite")
+    require(bool(np.isfinite(matrix).all()), name, A, "give finite entries")
     return matrix
 
 
@@ -141,6 +143,6 @@ def _deviation(deviation: Real, n: int) -> np.ndarray:
     A = _square(deviation, "deviation")
     require(A.shape == (n, n), "the shape of deviation", A.shape, f"give the deviation matrix of the chain, ({n}, {n})")
     largest, sums = np.abs(A).max(), np.abs(A.sum(axis=1)).max()
-    mend = "give dpjax.chains.deviation_matrix(P): its rows sum to 0, and it is not 0"
-    require(bool(largest > 0 and sums <= 1e-3 * largest), "deviation", deviation, mend)
+    remedy = "give dpjax.chains.deviation_matrix(P): its rows sum to 0, and it is not 0"
+    require(bool(largest > 0 and sums <= 1e-3 * largest), "deviation", deviation, remedy)
     return A

@@ -155,7 +155,7 @@ def farthest_rows(P: Float[np.ndarray, "n n"]) -> float:
 
 def _require_small(chain: JointChain, argument: str) -> None:
     n = chain.n_states
-    require(n**2 <= _LARGEST, "chain", None, f"the joint chain is too large here; give {argument}", problem=f"is {n} states")
+    require(n**2 <= _LARGEST, "chain", None, f"the joint chain is too large here; give {argument}", problem=f"has {n} states")
 
 
 _LARGEST_EXPONENT = 300.0  # theta (W_max - W_min)
@@ -195,8 +195,8 @@ class EntropyConcentration:
         """
         deviation, n = self._deviation(nu), self.law.n_steps
         found = mixing_factor(self.law.chain, n) if tau_min is None else tau_min
-        mend = "give the mixing factor of the joint chain, in steps: no chain has one below 4"
-        require_number(found, "tau_min", mend, lambda x: x >= _LEAST_FACTOR)
+        remedy = "give the mixing factor of the joint chain, in steps: no chain has one below 4"
+        require_number(found, "tau_min", remedy, lambda x: x >= _LEAST_FACTOR)
         exponent = np.where(deviation > 0, 2 * (n * deviation) ** 2, 0.0)
         spread = max(float(np.ptp(self.law.chain.lengths)), np.finfo(float).tiny)
         with np.errstate(over="ignore"):
@@ -228,8 +228,8 @@ class EntropyConcentration:
     def log_moment(self, theta: float) -> float:
         """log E e^{theta S}; theta times the range of the edge lengths must be at most 300 in size."""
         chain, lengths = self.law.chain, self.law.chain.lengths
-        mend = f"give at most 300/{np.ptp(lengths):.4g} in size"
-        require_number(theta, "theta", mend, lambda x: abs(x) * np.ptp(lengths) <= _LARGEST_EXPONENT)
+        remedy = f"give at most 300/{np.ptp(lengths):.4g} in size"
+        require_number(theta, "theta", remedy, lambda x: abs(x) * np.ptp(lengths) <= _LARGEST_EXPONENT)
         reference = float(lengths.max() if theta > 0 else lengths.min())
         weight, nu, total = np.exp(theta * (lengths - reference)), self.law.start, 0.0
         for _ in range(self.law.n_steps):

@@ -34,11 +34,6 @@ from dpjax.trajectory.kernel import Blocks, Kernel, Neighbours, cumulative, inve
 PER_BLOCK = 16
 
 
-def block_of_uniforms(key: Key[Array, ""], block: Int[Array, ""]) -> Float[Array, " 16"]:
-    """Uniforms of the times 16 block .. 16 block + 15."""
-    return _unit(*_numbered(_block_words(key, block), jnp.arange(PER_BLOCK)))
-
-
 def uniform_at(key: Key[Array, ""], time: Int[Array, ""]) -> Float[Array, ""]:
     """The uniform of one time."""
     return _unit(*_numbered(_block_words(key, time // PER_BLOCK), time % PER_BLOCK))

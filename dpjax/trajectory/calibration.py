@@ -87,8 +87,8 @@ def require_losing(largest: float) -> None:
         largest > 0,
         "chain",
         None,
-        "no output tells its states apart at any epsilon; there is nothing to match",
-        problem="is all states at distance zero",
+        "no output tells its states apart at any epsilon: give a chain with a transition of probability below 1",
+        problem="has all its states at distance zero",
     )
 
 
@@ -150,7 +150,7 @@ def exact_scale(m: Any, tolerance: float = FINE, store: Store = None, progress: 
         "chain",
         None,
         "use the theorem's scale, m.scale",
-        problem="is two states at distance zero",
+        problem="has two states at distance zero",
     )
 
     target = m.epsilon / m.rho

@@ -366,7 +366,7 @@ def _require_feasible(graph: ChainGraph, states: Int[np.ndarray, " steps"]) -> N
         invalid(
             f"trajectory at step {t}",
             (i, j),
-            f"the chain has no transition from {i!r} to {j!r} (probability zero); mend it, or pass check=False to take it as it is",
+            f"the chain has no transition from {i!r} to {j!r} (probability zero): correct it, or pass check=False to take it as it is",
         )
 
 

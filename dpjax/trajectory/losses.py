@@ -258,8 +258,8 @@ def _tiles(m: StepLaws, store: Store) -> LossTiles:
         store is not None or affordable(m),
         "chain",
         None,
-        "all pairs are many: give a folder as store, which keeps what is done; or use m.loss_bounds(), the proved bound",
-        problem=f"is {m.graph.n_states} states, {len(m.graph.edges.states)} edges",
+        "give a folder as store, which keeps what is done, or use m.loss_bounds(), the proved bound",
+        problem=f"has {m.graph.n_states} states and {len(m.graph.edges.states)} edges",
     )
     return LossTiles(m, store)
 

@@ -98,7 +98,7 @@ def test_merge_names_the_cells_that_failed(call, config, tmp_path):
 
 def test_a_path_in_a_sentence_is_text(call, tmp_path):
     complaint = call("info", "--table", tmp_path / "x.csv")[2]
-    assert complaint.startswith(f"dpjax: error: --table is '{tmp_path}/x.csv'; ")
+    assert complaint.startswith(f"dpjax: error: --table is '{tmp_path}/x.csv'. ")
 
 
 def test_a_failed_cell_makes_the_exit_code_1(call, config, tmp_path):
@@ -116,7 +116,7 @@ def test_a_failed_cell_makes_the_exit_code_1(call, config, tmp_path):
         (["--set", "sweep.sampels=3"], "sweep.sampels is not a known key. Did you mean sweep.samples?"),
         (["--set", "sweep.axes.mu=[1, 1]"], "sweep.axes.mu repeats 1.0. Give each value once"),
         (["--set", "sweep.axes.nu=[1]"], "sweep.axes.nu is not a known key. Known here: label, mu, replicate, sigma"),
-        (["--set", "sweep.axes.sigma=[0]"], "sigma is 0. Give a positive deviation"),
+        (["--set", "sweep.axes.sigma=[0]"], "sigma is 0; give a positive deviation"),
         (["--set", "sweep.memory=1 KB"], "sweep.memory is 1,000 bytes. One block of 16 samples needs"),
         (
             ["--set", "workload=none"],
@@ -130,9 +130,9 @@ def test_a_failed_cell_makes_the_exit_code_1(call, config, tmp_path):
         (["--set", "name=../../evil"], "name is '../../evil'. It names the folder of the results: no / or \\, no dot in front"),
         (
             ["--set", "sweep.axes.mu={start=1, stop=100000, step=1}", "--set", "sweep.axes.sigma={start=1, stop=100000, step=1}"],
-            "sweep.axes make 100,000 x 100,000 = 10,000,000,000 cells; at most 1,000,000 are allowed",
+            "sweep.axes make 100,000 x 100,000 = 10,000,000,000 cells, at most 1,000,000 are allowed",
         ),
-        (["--shard", "3/2"], "shard is 3/2; I/N needs 1 <= I <= N"),
+        (["--shard", "3/2"], "--shard is 3/2. I/N needs 1 <= I <= N"),
     ],
 )
 def test_a_mistake_costs_one_sentence_and_no_file(call, config, tmp_path, arguments, message):

@@ -148,4 +148,4 @@ def test_a_signal_amid_the_imports_ends_orderly(tmp_path):
         time.sleep(0.03 * moment)
         process.send_signal(signal.SIGTERM)
         said, told = process.communicate()
-        assert (process.returncode, told) in ((143, b"dpjax: stopped by SIGTERM\n"), (0, b"")), (moment, told, said)
+        assert (process.returncode, told) in ((143, b"dpjax: stopped by SIGTERM.\n"), (0, b"")), (moment, told, said)

@@ -71,7 +71,7 @@ def test_what_sbatch_or_squeue_refuse_is_one_sentence(call, config, tmp_path, sl
     words = ("submit", config, "--cluster", "slurm", "--out", tmp_path / "out")
     (slurm / "sbatch").write_text("#!/bin/sh\necho 'sbatch: error: invalid partition' >&2; exit 1\n")
     code, _, complaint = call(*words)
-    assert (code, complaint) == (2, "dpjax: error: sbatch refused the jobs: sbatch: error: invalid partition\n")
+    assert (code, complaint) == (2, "dpjax: error: sbatch refused the jobs: sbatch: error: invalid partition.\n")
     assert not (tmp_path / "out").exists()
     (slurm / "sbatch").write_text("#!/bin/sh\necho 'Submitted batch job 78'\n")
     assert call(*words)[0] == 0
@@ -101,14 +101,13 @@ def test_the_plain_script_names_what_is_missing(call, config, tmp_path, monkeypa
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((), "submit needs one target. Name --cluster slurm, --cluster local or --script FILE"),
+        ((), "submit needs one target. Give --cluster slurm, --cluster local or --script FILE"),
         (("--cluster", "local", "--script", "x.sh"), "submit needs one target"),
-        (("--cluster", "lsf"), "cluster is 'lsf'. It can be slurm or local"),
         (
             ("--cluster", "local", "--memory", "4G"),
-            "cluster is 'local'. Partition, account, time, memory, cpus, gpus and sbatch are for",
+            "--cluster is 'local'. --partition, --account, --time, --memory, --cpus, --gpus and --sbatch are for",
         ),
-        (("--cluster", "slurm"), "cluster is 'slurm'. Sbatch is not on the PATH: call this where SLURM's commands are, or use"),
+        (("--cluster", "slurm"), "--cluster is 'slurm'. Sbatch is not on the PATH: call this where SLURM's commands are, or use"),
         (("--cluster", "slurm", "--sbatch", "qos"), "--sbatch is 'qos'. Write it as option=value, such as qos=low"),
         (("--cluster", "local", "--set", "sweep.sampels=3"), "sweep.sampels is not a known key. Did you mean sweep.samples?"),
     ],
@@ -119,6 +118,13 @@ def test_a_mistake_costs_one_sentence(call, config, tmp_path, monkeypatch, words
     assert (code, complaint.count("\n")) == (2, 1)
     assert complaint.startswith(f"dpjax: error: {message}")
     assert not (tmp_path / "out").exists(), said
+
+
+def test_a_cluster_of_another_kind_is_refused_with_the_choices(call, config, tmp_path):
+    code, _, complaint = call("submit", config, "--out", tmp_path / "out", "--cluster", "lsf")
+    assert code == 2
+    assert all(word in complaint for word in ("'--cluster'", "'lsf'", "'slurm'", "'local'"))
+    assert not (tmp_path / "out").exists()
 
 
 def test_without_submitit(call, config, tmp_path, monkeypatch):
@@ -170,8 +176,8 @@ def test_a_refused_submit_leaves_the_folders_as_they_were(call, config, tmp_path
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--script", "absent/a.sh"), "script is 'absent/a.sh'. Its folder does not exist, make it first"),
-        (("--script", "commands"), "script is 'commands'. It cannot be written, name another file"),
+        (("--script", "absent/a.sh"), "--script is 'absent/a.sh'. Its folder does not exist: make it first"),
+        (("--script", "commands"), "--script is 'commands'. It cannot be written: give another file"),
         (("--script", "a.sh", "--sbatch", "comment=a\nb"), "sbatch option comment is 'a\\nb'. A line of a script holds printable"),
         (("--script", "a.sh", "--shards", "1000000000"), "shards is 1000000000. The sweep has 3 cells: give at most one shard"),
         (("--cluster", "slurm", "--out", "50%"), "SLURM reads % in the names of logs: choose a folder without"),

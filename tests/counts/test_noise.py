@@ -121,9 +121,9 @@ def test_wrong_numbers_are_refused(bad):
 
 
 def test_wrong_words_and_counts_are_refused():
-    with pytest.raises(ValueError, match="adjacency is"):
+    with pytest.raises(ValueError, match=r"adjacency must be .*, got 'person'"):
         DiscreteLaplaceMechanism(epsilon=1, adjacency="person")
-    with pytest.raises(ValueError, match="postprocess is"):
+    with pytest.raises(ValueError, match=r"postprocess must be .*, got 'clip'"):
         DiscreteLaplaceMechanism(epsilon=1, postprocess="clip")
     for bad in (np.array([1.5, 2]), np.array([-1, 2]), np.array([np.nan, 1])):
         with pytest.raises(ValueError, match="counts is"):

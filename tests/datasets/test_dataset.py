@@ -94,5 +94,5 @@ def test_a_dataset_that_does_not_fit_together_is_refused(more, word):
 def test_the_index_of_a_label_and_of_a_stranger():
     data = _three()
     assert (data.n_states, data.index("c")) == (3, 2)
-    with pytest.raises(ValueError, match="No state of three is called that; its states are a, b, c"):
+    with pytest.raises(ValueError, match="It is not a state of three, whose states are a, b, c"):
         data.index("d")

@@ -96,8 +96,8 @@ def test_a_plain_square_matrix_has_numbered_states(write):
 @pytest.mark.parametrize(
     ("content", "options", "words"),
     [
-        ("from,A,B\nA,0.5,0.5\nB,0.5,0.6\n", {}, ["line 3", "row B", "1.1", "not be above 1"]),
-        ("from,A,B\nA,0.5,0.5\nB,0.5,0.6\n", {"kind": "probabilities", "allow_gap": 0.5}, ["not be above 1"]),
+        ("from,A,B\nA,0.5,0.5\nB,0.5,0.6\n", {}, ["line 3", "row B", "1.1", "above 1: correct"]),
+        ("from,A,B\nA,0.5,0.5\nB,0.5,0.6\n", {"kind": "probabilities", "allow_gap": 0.5}, ["above 1: correct"]),
         ("from,A,B\nA,0.5,0.5\nB,1.5,-0.5\n", {}, ["line 3", "'-0.5'", "negative"]),
         ("from,A,B\nA,0.5,0.5\nB,nan,0.5\n", {}, ["line 3", "finite"]),
         ("from,A,B\nA,0.5,0.5\nB,x,0.5\n", {}, ["line 3", "Give a number"]),
@@ -105,8 +105,8 @@ def test_a_plain_square_matrix_has_numbered_states(write):
         ("from,A,B\nA,0.5,0.5\nC,0.5,0.5\n", {}, ["line 3", "'C'", "among the columns"]),
         ("from,A,B\nA,0.5,0.5\n", {}, ["state B", "no row"]),
         ("from,A,B\nA,0.5,0.5\nB,0,0\n", {"allow_gap": 0.99}, ["line 3", "row B", "empty"]),
-        ("from,A,B\nA,50,50\nB,10,90\n", {}, ["say kind="]),
-        ("from,A,B\nA,50.5,7000\nB,10,90\n", {}, ["say kind="]),
+        ("from,A,B\nA,50,50\nB,10,90\n", {}, ["give kind="]),
+        ("from,A,B\nA,50.5,7000\nB,10,90\n", {}, ["give kind="]),
         ("from,A,B\nA,50.5,7000\nB,10,90\n", {"kind": "counts"}, ["line 2", "fractional"]),
         ("from,A,B\nA,50,70\nB,0,0\n", {"kind": "counts"}, ["row of B is empty"]),
         ("from,A,B\nA,1,0\nB,1,0\n", {"kind": "shares"}, ["'shares'"]),

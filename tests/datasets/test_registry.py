@@ -35,7 +35,7 @@ def test_unknown_names_are_refused_with_the_nearest_and_the_known(call):
         call(source="links", path="x")
     with pytest.raises(ValueError, match=r"an option of grades is 'seed'. It takes none"):
         call(source="grades", seed=1)
-    with pytest.raises(ValueError, match=r"path is None. Pairs reads a file"):
+    with pytest.raises(ValueError, match=r"path is not given. Pairs reads a file"):
         call(source="pairs")
 
 

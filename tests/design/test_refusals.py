@@ -64,13 +64,13 @@ def test_no_other_model_is_warned_of(model):
         ({"minimum_count": [1, 2]}, r"(?s)^minimum_count is \[1, 2\]. Give one number, or one for each of the 3 rows"),
         ({"epsilon": 1e-9, "delta": 1e-15}, r"(?s)^\(epsilon, delta\) is .*larger epsilon or delta"),
         ({"delta": 0.9}, r"(?s)^\(epsilon, delta\) is .*smaller epsilon or delta"),
-        ({"support": np.ones((3, 3), int)}, r"(?s)^support is .*give booleans, not int64"),
+        ({"support": np.ones((3, 3), int)}, r"(?s)^support is .*Give booleans, not int64"),
         ({"public_model": CHAIN}, r"(?s)^public_model is .*chain.matrix"),
         ({"public_model": sparse.csr_array(MODEL)}, r"(?s)^public_model is .*toarray"),
         ({"public_model": MODEL * 0.9}, r"(?s)^public_model is .*rows that sum to 1"),
-        ({"loss": lambda law, pi: law.mean - pi}, r"(?s)^loss is .*one real number, and returns .*shape=\(3,\)"),
+        ({"loss": lambda law, pi: law.mean - pi}, r"(?s)^loss must .*one real number, and returns .*shape=\(3,\)"),
         ({"loss": lambda law, pi: np.sum(np.asarray(law.mean))}, r"(?s)^loss is .*jax.numpy"),
-        ({"loss": lambda law: law.mean.sum()}, r"(?s)^loss is .*must take the arguments \(law, pi\)"),
+        ({"loss": lambda law: law.mean.sum()}, r"(?s)^loss must take the arguments \(law, pi\)"),
     ],
 )
 def test_a_wrong_argument_of_a_matrix_design_is_named_with_its_mend(changes, words):
@@ -82,11 +82,11 @@ def test_a_wrong_argument_of_a_matrix_design_is_named_with_its_mend(changes, wor
     ("changes", "words"),
     [
         ({"chain": MODEL}, r"(?s)^chain is .*from_matrix"),
-        ({"start": "zone 01"}, r"(?s)^start is 'zone 01'; .*chain.index"),
+        ({"start": "zone 01"}, r"(?s)^start is 'zone 01'. .*chain.index"),
         ({"chain": MarkovChain.from_matrix([[0.0, 1.0], [1.0, 0.0]])}, r"(?s)^chain is .*distances are all 0"),
-        ({"loss": lambda e: e}, r"(?s)^loss is .*one real number, and returns .*shape=\(3,\)"),
+        ({"loss": lambda e: e}, r"(?s)^loss must .*one real number, and returns .*shape=\(3,\)"),
         ({"loss": lambda e: float(e[0])}, r"(?s)^loss is .*jax.numpy"),
-        ({"loss": lambda: 0.0}, r"(?s)^loss is .*arguments \(errors,\)"),
+        ({"loss": lambda: 0.0}, r"(?s)^loss must .*arguments \(errors,\)"),
     ],
 )
 def test_a_wrong_argument_of_a_schedule_is_named_with_its_mend(changes, words):
@@ -97,7 +97,7 @@ def test_a_wrong_argument_of_a_schedule_is_named_with_its_mend(changes, words):
 @pytest.mark.parametrize(
     ("P", "words"),
     [
-        ([[1.0]], r"(?s)^P is \[\[1.0\]\]. A chain needs at least two states"),
+        ([[1.0]], r"(?s)^P is \[\[1.0\]\]. Give at least two states"),
         (CHAIN, r"(?s)^P is .*chain.matrix"),
         (sparse.csr_array(MODEL), r"(?s)^P is .*toarray"),
     ],
@@ -148,7 +148,7 @@ def test_a_loss_that_no_search_met_cannot_be_set(one, loss):
 def test_elasticities_take_lists_and_refuse_a_gradient_that_is_nan():
     P, g = [[0.9, 0.1], [0.3, 0.7]], [[1.0, 0.0], [0.0, 0.0]]
     np.testing.assert_allclose(elasticities(P, g), [[0.09, -0.09], [0, 0]], atol=1e-15)
-    with pytest.raises(ValueError, match=r"^gradient\[0, 1\] is nan; .*derivative"):
+    with pytest.raises(ValueError, match=r"^gradient\[0, 1\] is nan. .*derivative"):
         elasticities(P, [[1.0, np.nan], [0.0, 0.0]])
     with pytest.raises(ValueError, match=r"^gradient\[0, 1\] is nan"):
         elasticities(jnp.asarray(P), jnp.asarray([[1.0, jnp.nan], [0.0, 0.0]]))

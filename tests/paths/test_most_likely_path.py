@@ -39,7 +39,7 @@ def test_the_path_has_the_largest_probability_of_all_enumerated_and_it_is_exp_of
         for j in range(n):
             wanted = largest_probability(matrix, i, j)
             if wanted == 0:
-                with pytest.raises(ValueError, match=f"j is {j}; choose a state that can be reached from state {i}"):
+                with pytest.raises(ValueError, match=f"j is {j}. Choose a state that can be reached from state {i}"):
                     most_likely_path(matrix, i, j)
                 continue
             path = most_likely_path(matrix, i, j)

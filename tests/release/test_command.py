@@ -87,17 +87,17 @@ def test_hostile_records_leave_no_file_and_no_word(release, files, monkeypatch, 
 def test_wrong_calls(release, call, files):
     (files / "there").mkdir()
     for more, said in (
-        (("--adjacency", "swap"), "choose among replace, add-remove"),
-        (("--epsilon", -1), "it must be positive"),
-        (("--form", "paper"), "--eta is not given. The paper's form needs the public floor"),
-        (("--ledger", files / "new.json"), "--data-set is not given. Name the data set"),
-        (("--data-set", "x"), "belong to a ledger"),
-        (("--layout", "rows"), "choose among auto"),
+        (("--adjacency", "swap"), "'--adjacency': Value error, 'swap' is not one of 'replace', 'add-remove'"),
+        (("--epsilon", -1), "--epsilon must be positive"),
+        (("--form", "paper"), "--eta is not given. Give the public floor"),
+        (("--ledger", files / "new.json"), "--data-set is not given. Give the name of the ledger's data set"),
+        (("--data-set", "x"), "--ledger is not given. Give the ledger's file"),
+        (("--layout", "rows"), "'--layout': Value error, 'rows' is not one of 'auto'"),
     ):
         code, _, told = release(*more)
         assert code == 2, more
         assert said in told
-    assert "there is something already" in release(out="there")[2]
+    assert "It exists already" in release(out="there")[2]
     assert release(counts="none.csv")[0] == 2
     assert release(counts=".")[0] == 2
     assert sorted(path.name for path in files.iterdir()) == ["labels.csv", "there", "trips.csv"]
@@ -122,16 +122,16 @@ def test_a_refused_release_leaves_no_ledger(release, files):
     (files / "bad.csv").write_text("from,to\na,nowhere\n")
     (files / "damaged.json").write_text('{"format": "dpjax ledger, version 1", "epsilon": 1e400}')
     account = ("--ledger", files / "ledger.json", "--data-set", "trips", "--budget-epsilon", 5, "--budget-delta", 0.05)
-    damage = "it is no ledger of dpjax, or is damaged. Nothing is released on its word"
+    damage = "It is not a ledger of dpjax, or is damaged: give another; nothing is released with it"
     for more, said in (
         ({"counts": "bad.csv"}, "a label that is not in the public list"),
-        (("--layout", "rows"), "choose among auto"),
-        (("--outside", "no"), "choose among stop"),
+        (("--layout", "rows"), "'--layout': Value error, 'rows' is not one of 'auto'"),
+        (("--outside", "no"), "'--outside': Value error, 'no' is not one of 'stop', 'drop'"),
         (("--epsilon", 6), "--epsilon is 6.0. The ledger"),
         (("--delta", 0.06), "--delta is 0.06. The ledger"),
         (("--budget-epsilon", "nan"), "--budget-epsilon is nan"),
         (("--ledger", files / "none" / "l.json"), f"--ledger is '{files / 'none' / 'l.json'}'. Its folder does not exist"),
-        (("--ledger", files / "damaged.json"), f"--ledger is '{files / 'damaged.json'}'; {damage}"),
+        (("--ledger", files / "damaged.json"), f"--ledger is '{files / 'damaged.json'}'. {damage}"),
     ):
         code, said_out, told = release(*account, **more) if isinstance(more, dict) else release(*account, *more)
         assert (code, said_out) == (2, ""), told

@@ -163,7 +163,7 @@ def test_many_writers_never_pass_the_budget(ledger):
 
 
 def test_no_ledger(tmp_path):
-    with pytest.raises(ValueError, match="no such file; give a budget"):
+    with pytest.raises(ValueError, match="No such file exists: give a budget"):
         check_affordable(tmp_path / "none.json", "taxis", "replace", TENTH)
 
 

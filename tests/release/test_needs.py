@@ -55,7 +55,7 @@ def test_little_free_memory_or_disk_is_refused(call, folder, monkeypatch):
     monkeypatch.setattr(needs, "available_memory", lambda: 2**26)
     code, _, told = publish(call)
     assert code == 2
-    assert "the free memory is '64.0 MiB'; 256.0 MiB may be needed" in told
+    assert "the free memory is '64.0 MiB'. 256.0 MiB may be needed" in told
     monkeypatch.undo()
     monkeypatch.chdir(folder)
     monkeypatch.setattr(needs.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 1000})())
@@ -69,7 +69,7 @@ def test_a_stream_that_needs_more_memory_is_refused_before_it_is_read_or_charged
     base = ("--chain", "chain.csv", "--epsilon", "1", "--rho", "1", "-o", "private.txt", *ACCOUNT)
     code, said, told = call("privatize-trajectory", "stream.txt", *base, "--memory", "1 MiB")
     assert (code, said) == (2, "")
-    assert "--memory is '1.0 MiB'; 256.0 MiB may be needed" in told
+    assert "--memory is '1.0 MiB'. 256.0 MiB may be needed" in told
     assert "nothing was charged" in told
     assert not (folder / "l.json").exists()
     assert call("privatize-trajectory", "stream.txt", *base, "--memory", "8 GiB")[0] == 0
@@ -78,7 +78,7 @@ def test_a_stream_that_needs_more_memory_is_refused_before_it_is_read_or_charged
 def test_words_that_are_no_size(call, folder):
     code, _, told = publish(call, "--memory", "much")
     assert code == 2
-    assert "--memory is 'much'; give bytes" in told
+    assert "--memory is 'much'. Give bytes" in told
 
 
 @pytest.mark.parametrize("n", [60, 200])

@@ -264,14 +264,14 @@ def opendp_measurement(scale, threshold):
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"epsilon": 0.0}, "epsilon is 0.0; give a number above 0"),
+        ({"epsilon": 0.0}, "epsilon is 0.0. Give a number above 0"),
         ({"epsilon": -1.0}, "epsilon is -1.0"),
         ({"epsilon": math.inf}, "epsilon is inf"),
-        ({"delta": 0.0}, "delta is 0.0; give a number strictly between 0 and 1"),
+        ({"delta": 0.0}, "delta is 0.0. Give a number strictly between 0 and 1"),
         ({"delta": 1.0}, "delta is 1.0"),
         ({"delta": math.nan}, "delta is nan"),
-        ({"epsilon": 1e-13}, "too little for a private support: raise epsilon, delta or the share"),
-        ({"epsilon": 1e-10, "delta": 1e-300}, "too little for a private support"),
+        ({"epsilon": 1e-13}, "Too little for a private support: raise epsilon, delta or the share"),
+        ({"epsilon": 1e-10, "delta": 1e-300}, "Too little for a private support"),
     ],
 )
 def test_bad_targets_are_refused_in_a_sentence(wrong, said):
@@ -282,7 +282,7 @@ def test_bad_targets_are_refused_in_a_sentence(wrong, said):
 def test_a_selection_that_spends_more_than_it_says_is_refused():
     good = ThresholdedSelection.calibrate(epsilon=0.3, delta=3e-7, adjacency="replace").__dict__
     for wrong, said in (
-        ({"threshold": good["threshold"] - 1}, "it spends delta = "),
+        ({"threshold": good["threshold"] - 1}, "It spends delta = "),
         ({"threshold": 0}, "whole number"),
         ({"scale": good["scale"] * Fraction(999_999, 1_000_000)}, "spends more than epsilon"),
         ({"adjacency": Neighbours("replace", PersonBound(2))}, "spends more than epsilon"),

@@ -31,7 +31,7 @@ def test_no_file_is_overwritten_nor_charged_for(call, here, option, name):
     ledger = ("--ledger", here / "ledger.json", "--data-set", "d", "--budget-epsilon", "5", "--budget-delta", "0")
     code, out, told = call(b"", here / "stream.txt", option, here / name, *ledger)
     assert (code, out) == (2, b"")
-    assert "there is something already; give a new name" in told
+    assert "It exists already: give a new name" in told
     assert {path.name: path.read_bytes() for path in here.iterdir() if path.exists()} == before
 
 
@@ -62,7 +62,7 @@ def test_nothing_is_charged_before_the_output_is_proved_writable(call, here, tmp
     code, _, told = call(b"A\n", *account, "-o", long)
     assert code == 2
     assert "error: --out is '" in told
-    assert "nothing can be written there (File name too long); give another place" in told
+    assert "Nothing can be written there (File name too long): give another place" in told
     assert "continues from there" not in told
     assert not list(tmp_path.glob("ledger*"))
 
@@ -114,10 +114,10 @@ def test_with_standard_error_closed_no_word_gets_into_the_stream(here, chain_fil
 
 def test_standard_streams_that_are_closed_or_mixed_are_refused(here, chain_file):
     for script, said in (
-        ('DPJAX --chain "$1" <&-', b"standard input is 'closed'"),
-        ('DPJAX --chain "$1" >&-', b"standard output is 'closed'"),
-        ('DPJAX --chain "$1" < "$2" >> "$2"', b"standard output is 'the same file as STREAM'"),
-        ('DPJAX --chain "$1" >> "$1"', b"standard output is 'the same file as --chain'"),
+        ('DPJAX --chain "$1" <&-', b"standard input is closed"),
+        ('DPJAX --chain "$1" >&-', b"standard output is closed"),
+        ('DPJAX --chain "$1" < "$2" >> "$2"', b"standard output is the same file as STREAM"),
+        ('DPJAX --chain "$1" >> "$1"', b"standard output is the same file as --chain"),
     ):
         ended = shell(script, chain_file, here / "stream.txt")
         assert ended.returncode == 2, script
@@ -126,7 +126,7 @@ def test_standard_streams_that_are_closed_or_mixed_are_refused(here, chain_file)
     assert (here / "stream.txt").read_bytes() == b"A\nB\n"
     ended = shell('DPJAX --chain "$1" > "$2" 2>&1', chain_file, here / "mixed")
     assert ended.returncode == 2
-    assert "standard error is 'the same file as standard output'" in (here / "mixed").read_text()
+    assert "standard error is the same file as standard output" in (here / "mixed").read_text()
     assert "PRIVACY STATEMENT" not in (here / "mixed").read_text()
 
 

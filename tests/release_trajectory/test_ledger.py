@@ -84,7 +84,7 @@ def test_a_refused_stream_leaves_no_ledger(main):
         ((), "epsilon is 1.0. The ledger ledger.json has 0.5 of its epsilon left"),
         (("--chain", "none.csv"), "--chain is 'none.csv'. No such file"),
         (("--chain", "stream.txt"), "stream.txt"),
-        (("--chain-statement", "damaged.json"), "it is no statement of a release"),
+        (("--chain-statement", "damaged.json"), "It is not the statement of a release"),
         (("-o", "none/out"), "its folder does not exist"),
     ):
         code, out, told = call(*account, *more)

@@ -95,5 +95,5 @@ def test_a_state_outside_the_chain_is_refused_and_not_clamped(state):
         lambda: traced_exceedance(jnp.asarray(P), word, jnp.asarray(START), 1.0, 1.0, 1.0),
         lambda: jax.grad(lambda e: traced_exceedance(jnp.asarray(P), word, jnp.asarray(START), 1.0, e, 1.0))(1.0),
     ):
-        with pytest.raises(ValueError, match=rf"^trajectory\[1\] is {state}; give the index of a state, 0 to 2"):
+        with pytest.raises(ValueError, match=rf"^trajectory\[1\] is {state}. Give the index of a state, 0 to 2"):
             call()

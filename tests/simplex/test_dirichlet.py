@@ -58,8 +58,8 @@ def test_float64_draws_are_float64():
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        ({"alpha": jnp.array([[1.0, 2.0], [0.0, 0.0]])}, "every row needs a positive"),
-        ({"alpha": jnp.float32(1.0)}, "give a vector"),
+        ({"alpha": jnp.array([[1.0, 2.0], [0.0, 0.0]])}, "Give every row a positive"),
+        ({"alpha": jnp.float32(1.0)}, "Give a vector"),
         ({"alpha": jnp.array([1.0, -1.0])}, "alpha is"),
         ({"n_draws": 0}, "n_draws is 0"),
         ({"first": -2}, "first is -2"),

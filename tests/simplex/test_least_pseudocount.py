@@ -74,11 +74,11 @@ def test_a_record_that_is_only_added_needs_less():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"epsilon": -1.0}, "epsilon is -1"),
-        ({"epsilon": np.inf}, "epsilon is inf"),
+        ({"epsilon": -1.0}, "epsilon must be .*, got -1"),
+        ({"epsilon": np.inf}, "epsilon must be .*, got inf"),
         ({"epsilon": [1.0, 2.0]}, "one number"),
-        ({"delta": 0.0}, "delta is 0"),
-        ({"delta": 1.0}, "delta is 1"),
+        ({"delta": 0.0}, "delta must lie .*, got 0"),
+        ({"delta": 1.0}, "delta must lie .*, got 1"),
     ],
 )
 def test_refusals_name_the_argument(change, words):

@@ -143,18 +143,18 @@ def test_rows_have_the_law_of_their_own_k(two_rows):
 
 
 def test_bad_input(rows, two_rows):
-    with pytest.raises(ValueError, match=r"rows \[1, 3, 5\] \(3 of 6\) cannot meet it"):
+    with pytest.raises(ValueError, match=r"Rows \[1, 3, 5\] \(3 of 6\) cannot meet it"):
         MatrixMechanism.calibrate(rows=rows, epsilon=1.0, delta=1e-3)
     with pytest.raises(ValueError, match=r"'\[1, 3\]'.*no adjacent"):
         MatrixMechanism(rows=rows, k=10.0).exact_delta(1.0)
-    with pytest.raises(ValueError, match="gamma is None"):
+    with pytest.raises(ValueError, match="gamma is not given"):
         _ = MatrixMechanism(rows=two_rows, k=40.0).epsilon
     with pytest.raises(ValueError, match="Assumption 4"):
         _ = MatrixMechanism(rows=two_rows, k=1.0, gamma=1e-3).epsilon
     with pytest.raises(ValueError, match="Assumption 2"):
         MatrixMechanism(rows=two_rows, k=40.0, gamma=0.4)
     m = MatrixMechanism(rows=two_rows, k=40.0)
-    with pytest.raises(ValueError, match="its shape must be"):
+    with pytest.raises(ValueError, match="Its shape must be"):
         m.privatize(jax.random.key(0), np.ones((3, 3)) / 3)
     with pytest.raises(ValueError, match="smallest share"):
         m.privatize(jax.random.key(0), np.array([[0.05, 0.05, 0.9], [0.2, 0.2, 0.6]]))
@@ -181,7 +181,7 @@ def test_records_outside_a_declared_support_are_refused_since_they_would_swell_t
     support = np.array([[True, True, True, False]] * 4)
     with pytest.raises(ValueError, match="records outside the declared support"):
         PublicRows.from_counts(counts, support=support, eta=0.16)
-    with pytest.raises(ValueError, match="its shape must be that of the counts"):
+    with pytest.raises(ValueError, match="Its shape must be that of the counts"):
         PublicRows.from_counts(counts, support=support[:, :3], eta=0.16)
     rows = PublicRows.from_counts(np.where(support, counts, 0), support=support, eta=0.16)
     assert rows.n_records.tolist() == [12, 12, 12, 12]

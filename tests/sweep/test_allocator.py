@@ -65,14 +65,29 @@ def test_a_c_library_without_the_setting_is_left(monkeypatch):
 
 def test_it_is_asked_for_only_where_the_pools_may_pass_the_limit(tmp_path, config, monkeypatch):
     asked = []
-    monkeypatch.setattr(blocks, "give_back_freed_memory", lambda: asked.append(True))
     monkeypatch.setattr(allocator, "_threads", lambda: 6)
     plan = sweep.plan(config(), sweep_normals.Normals(), out=tmp_path / "out")
     cell = plan.cells[0]
     job = blocks.Job(cell.key(plan.seed), plan.workload.prepare(cell.values).params)
-    holds = plan.blocks().executable(job).bytes
-    assert plan.blocks().within(job, (4 + 6 + 1) * holds)[1] == 4
+    programs = plan.blocks()
+    programs.when_tight = lambda: asked.append(True)
+    holds = programs.executable(job).bytes
+    assert programs.within(job, (4 + 6 + 1) * holds)[1] == 4
     assert not asked
-    assert plan.blocks().within(job, (4 + 6 + 1) * holds - 1)[1] == 4
-    assert plan.blocks().within(job, (4 + 6 + 1) * holds - 1)[1] == 4  # the next block of the same kind: once is enough
+    assert programs.within(job, (4 + 6 + 1) * holds - 1)[1] == 4
+    assert programs.within(job, (4 + 6 + 1) * holds - 1)[1] == 4  # the next block of the same kind: once is enough
     assert asked == [True]
+
+
+def test_a_call_of_the_library_left_the_process_another_allocator(tmp_path, config, monkeypatch):
+    """Only the command may change a setting of the whole process; `sweep.run` alone leaves it."""
+    changed = []
+    monkeypatch.setattr(allocator.ctypes, "CDLL", lambda name: changed.append(name) or object())
+    monkeypatch.setattr(allocator, "_threads", lambda: 10**9)  # so that no memory holds the pools
+    for name in allocator._CHOSEN_BY_HAND:
+        monkeypatch.delenv(name, raising=False)
+    sweep.run(sweep.plan(config(memory=2**28), sweep_normals.Normals(), out=tmp_path / "library"))
+    assert not changed
+    plan = sweep.plan(config(memory=2**27), sweep_normals.Normals(), out=tmp_path / "command")
+    sweep.run(plan, when_tight=blocks.give_back_freed_memory)
+    assert changed

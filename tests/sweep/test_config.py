@@ -65,13 +65,13 @@ def test_overrides(path):
         ("sweep.block=0", r"^sweep\.block is 0. Give 'auto' or a whole number"),
         ("sweep.memory=much", r"^sweep\.memory is 'much'. Give bytes"),
         ("sweep.axes.mu=[]", r"sweep\.axes\.mu is empty"),
-        ("sweep.axes.mu=[1, 2]", r"zip two or more axes of one length"),
+        ("sweep.axes.mu=[1, 2]", r"Zip two or more axes of one length"),
         ("sweep.axes=3", r"^sweep\.axes is 3. Input should be a valid dictionary"),
         ("sweep=3", r"^sweep is 3"),
         ("name.a=3", r"^--set is 'name\.a'. Name holds a value, not a table"),
         ("=3", r"^--set is '=3'. Write it as key=value"),
         ("sweep.samples", r"^--set is 'sweep\.samples'. Write it as key=value"),
-        ("output.folder=x", r"^output\.folder is not a known key. Known here: dir$"),
+        ("output.folder=x", r"^output\.folder is not a known key. Known here: dir\.$"),
     ],
 )
 def test_mistakes_are_named_in_one_sentence(path, override, message):
@@ -113,9 +113,9 @@ def test_memory(text, size):
 
 
 def test_an_unknown_workload_is_named():
-    with pytest.raises(ValueError, match=r"workload is 'dirichlet'; .* package\.module:builder"):
+    with pytest.raises(ValueError, match=r"workload is 'dirichlet'. .* package\.module:builder"):
         sweep.build("dirichlet", None, {})
     with pytest.raises(ValueError, match="cannot be imported"):
         sweep.build("sweep_normals:absent", None, {})
-    with pytest.raises(ValueError, match="its builder returned a dict, which lacks parts of the protocol"):
+    with pytest.raises(ValueError, match="Its builder returned a dict, which lacks parts of the protocol"):
         sweep.build("sweep_normals:no_workload", None, {})

@@ -485,6 +485,6 @@ def test_the_states_of_shards(tmp_path, run):
 def test_a_sweep_in_one_piece_has_no_shards(tmp_path, run):
     assert run(tmp_path / "out")[0] == 0
     assert sweep.shards(tmp_path / "out") is None
-    with pytest.raises(ValueError, match="it holds no sweep"):
+    with pytest.raises(ValueError, match="It holds no sweep"):
         sweep.shards(tmp_path / "absent")
     assert sweep_normals.Normals().name == "normals"

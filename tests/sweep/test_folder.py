@@ -109,10 +109,10 @@ def test_other_data_or_another_version_of_the_law_are_refused(tmp_path, small):
 def test_foreign_folders_are_refused(tmp_path, small):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").touch()
-    with pytest.raises(ValueError, match="it exists and holds something else"):
+    with pytest.raises(ValueError, match="It exists and holds something else"):
         planned(small, tmp_path / "mine")
     (tmp_path / "file").touch()
-    with pytest.raises(ValueError, match="it exists and holds something else"):
+    with pytest.raises(ValueError, match="It exists and holds something else"):
         planned(small, tmp_path / "file")
     (tmp_path / "edited").mkdir()
     (tmp_path / "edited" / "manifest.json").write_text('{"format": 1, "law": {}, "hash": "x"}')
@@ -128,7 +128,7 @@ def test_a_folder_begun_by_a_run_that_was_killed_at_once_is_taken(tmp_path, smal
 
 
 def test_cells_that_can_never_be_computed_are_refused_before_anything_is_written(tmp_path, config):
-    with pytest.raises(ValueError, match=r"sigma is -1\.0. Give a positive deviation"):
+    with pytest.raises(ValueError, match=r"sigma is -1\.0; give a positive deviation"):
         planned(config(axes={"sigma": [1.0, -1.0]}), tmp_path / "out")
     with pytest.raises(ValueError, match=r"sweep\.axes\.sgima is not a known key. Did you mean sweep\.axes\.sigma"):
         planned(config(axes={"sgima": [1.0]}), tmp_path / "out")
@@ -230,7 +230,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path, small, monkeypatch):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     monkeypatch.setattr(pathlib.Path, "mkdir", refuse)
-    with pytest.raises(ValueError, match="it cannot be written: Permission denied"):
+    with pytest.raises(ValueError, match="It cannot be written: Permission denied"):
         sweep.run(planned(small, tmp_path / "out"))
 
 

@@ -39,12 +39,12 @@ def test_values_of_an_axis(spec, values):
         ({"start": 1, "stop": 2}, "either step or num"),
         ({"start": 1, "stop": 2, "step": 1, "num": 2}, "either step or num"),
         ({"start": 1, "stop": 2, "steps": 1}, r"k\.steps is not a known key. Did you mean k\.step"),
-        ({"start": 1, "stop": 2, "step": -1}, r"k\.step is -1. A step leads from start 1 towards stop 2"),
+        ({"start": 1, "stop": 2, "step": -1}, r"k\.step is -1. Give a step that leads from start 1 towards stop 2"),
         ({"start": 1, "stop": 2, "step": 0}, r"k\.step is 0"),
         ({"start": 1, "stop": 2, "step": 1e-9}, "at most 1000000"),
-        ({"start": 0, "stop": 2, "num": 3, "log": True}, "a logarithmic range has positive ends"),
+        ({"start": 0, "stop": 2, "num": 3, "log": True}, "Give positive ends to a logarithmic range"),
         ({"start": 1, "stop": 2, "num": 1}, r"k\.num is 1. Give a whole number, at least 2"),
-        ({"start": 1, "stop": 2, "step": 1, "log": True}, "log is true or false and goes with num"),
+        ({"start": 1, "stop": 2, "step": 1, "log": True}, "Give log = true or false, with num"),
         ({"start": "1", "stop": 2, "num": 3}, r"k\.start is '1'. Give a finite number"),
     ],
 )
@@ -68,11 +68,11 @@ def test_products_and_zips():
 @pytest.mark.parametrize(
     ("axes", "zips", "message"),
     [
-        ({"k": (1, 1.0)}, (), r"^sweep\.axes\.k repeats 1\.0. Give each value once$"),
-        ({"k": ("a", "b", "a")}, (), r'^sweep\.axes\.k repeats "a". Give each value once$'),
+        ({"k": (1, 1.0)}, (), r"^sweep\.axes\.k repeats 1\.0. Give each value once\.$"),
+        ({"k": ("a", "b", "a")}, (), r'^sweep\.axes\.k repeats "a". Give each value once\.$'),
         ({"k": (1, 2, 1), "eta": (3, 4, 3)}, (("k", "eta"),), r"^sweep\.axes\.k and sweep\.axes\.eta repeat 1\.0, 3\.0. Give"),
-        ({"k": (1, 2), "eta": (1,)}, (("k", "eta"),), "zip two or more axes of one length"),
-        ({"k": (1, 2)}, (("k",),), "zip two or more axes"),
+        ({"k": (1, 2), "eta": (1,)}, (("k", "eta"),), "Zip two or more axes of one length"),
+        ({"k": (1, 2)}, (("k",),), "Zip two or more axes"),
         ({"k": (1, 2), "eta": (1, 2)}, (("k", "et"),), r"zip\.et is not a known key. Did you mean zip\.eta"),
         ({"k": (1, 2), "a": (1, 2), "b": (1, 2)}, (("k", "a"), ("k", "b")), "each axis once"),
         ({"k=1": (1, 2)}, (), "has no plain name"),
@@ -86,7 +86,7 @@ def test_bad_grids_are_refused(axes, zips, message):
 def test_a_huge_grid_is_refused_before_a_cell_is_made(monkeypatch):
     monkeypatch.setattr(Grid, "cells", property(lambda grid: pytest.fail("cells were made")))
     axes = {"k": tuple(range(10**5)), "eta": tuple(range(10**5))}
-    message = r"^sweep\.axes make 100,000 x 100,000 = 10,000,000,000 cells; at most 1,000,000 are allowed: give fewer values, zip"
+    message = r"^sweep\.axes make 100,000 x 100,000 = 10,000,000,000 cells, at most 1,000,000 are allowed. Give fewer values, zip"
     with pytest.raises(ValueError, match=message):
         Grid(axes=axes)
     assert Grid(axes=axes, zips=(("k", "eta"),)).size == 10**5

@@ -101,12 +101,12 @@ def test_a_reducible_chain_is_refused_with_its_classes():
 @pytest.mark.parametrize(
     ("mechanism", "message"),
     [
-        (PAPER, "give k_factor, or epsilon with delta"),
+        (PAPER, "Give k_factor, or epsilon with delta"),
         ({**PAPER, "k_factor": 1.0, "minimum_count": 1}, "and not both"),
         ({"k_factor": 1.0, "eta": 0.1}, "mechanism.support is missing"),
         ({**PAPER, "epsilon": 1.0}, "give both"),
         ({**PAPER, "k_factor": 1.0, "support": "all"}, "support"),
-        ({"support": "observed", "minimum_count": 25, "k_factor": 1.0}, "some supported cell has 20 records"),
+        ({"support": "observed", "minimum_count": 25, "k_factor": 1.0}, "Some supported cell has 20 records"),
         ({**PAPER, "k_factor": 1.0, "eta": 0.25}, "smallest share of row b is 0.2"),
     ],
 )
@@ -132,7 +132,7 @@ def test_the_true_chain_is_that_of_the_counts():
 
 
 def test_a_row_without_a_neighbour_is_refused_where_its_k_is_given():
-    with pytest.raises(ValueError, match=r"row b \(1 such rows\) has no adjacent database"):
+    with pytest.raises(ValueError, match=r"Row b \(1 such rows\) has no adjacent database"):
         sweep.build("dirichlet-matrix", _data(np.array([[40, 60], [1, 1]])), {**PAPER, "k_factor": 1.0}).check({})
 
 

@@ -33,7 +33,7 @@ def test_both_endings_hold_the_table(tmp_path, results, ending, read):
 
 
 def test_what_cannot_be_written_is_refused(tmp_path, results, monkeypatch):
-    with pytest.raises(ValueError, match=r"end the name in \.csv or \.parquet"):
+    with pytest.raises(ValueError, match=r"End the name in \.csv or \.parquet"):
         sweep.write_table(results, tmp_path / "t.xlsx")
     with pytest.raises(ValueError, match="folder does not exist"):
         sweep.write_table(results, tmp_path / "no" / "t.csv")

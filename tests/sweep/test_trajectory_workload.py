@@ -280,17 +280,17 @@ def test_a_number_may_name_a_state_and_lengths_are_chosen_where_none_are_given()
         ({"kind": "mechanism1", "rho": 0.0}, "mechanism.rho is 0.0"),
         ({"kind": "chen", "b": 0}, "mechanism.b is 0"),
         ({"kind": "prior", "prior_weight": -1.0}, "mechanism.prior_weight is -1.0"),
-        ({"kind": "chen", "rhoo": 1.0}, "did you mean mechanism.rho"),
+        ({"kind": "chen", "rhoo": 1.0}, "Did you mean mechanism.rho"),
         ({"kind": "mechanism1", "matched": True, "epsilon": 0.0}, "give a positive target"),
         ({"kind": "chen", "start": "e"}, "mechanism.start is 'e'. No state is called that"),
         ({"kind": "chen", "thresholds": [1.0, -1.0]}, "mechanism.thresholds is [1.0, -1.0]"),
-        ({"kind": "chen", "lengths": [7]}, "give distinct whole numbers from 1 to 6"),
+        ({"kind": "chen", "lengths": [7]}, "Give distinct whole numbers from 1 to 6"),
         ({"kind": "chen", "trajectory": {"source": "labels", "labels": ["a", "e"]}}, "mechanism.trajectory.labels is 'e'"),
         ({"kind": "chen", "trajectory": {"source": "labels", "labels": ["b", "a", "d"]}}, "trajectory at step 2 is ('a', 'd')"),
         ({"kind": "chen", "trajectory": {"source": "labels", "labels": ["a"]}}, "two states or more"),
         ({"kind": "chen", "trajectory": {"source": "labels"}}, "mechanism.trajectory.labels is missing"),
         ({"kind": "chen", "trajectory": {"source": "simulated"}}, "mechanism.trajectory.steps is missing"),
-        ({"kind": "chen", "trajectory": {"source": "data", "index": 1}}, "the data hold 1 trajectories"),
+        ({"kind": "chen", "trajectory": {"source": "data", "index": 1}}, "The data hold 1 trajectories"),
         ({"kind": "chen", "trajectory": {"steps": 5}}, "mechanism.trajectory.steps does not go with source = 'data'"),
         ({}, "mechanism.kind is missing"),
     ],
@@ -323,7 +323,7 @@ def test_a_wrong_table_is_refused_in_one_sentence_before_anything_is_written(tmp
 def test_data_without_transitions_or_without_a_trajectory_are_refused():
     from dpjax import datasets
 
-    with pytest.raises(ValueError, match="trajectory needs transitions between states"):
+    with pytest.raises(ValueError, match="Trajectory needs transitions between states"):
         sweep.build("trajectory", datasets.grades(), BASE)
     with pytest.raises(ValueError, match="the data hold no trajectory"):
         _workload(trajectories=None)

@@ -79,7 +79,7 @@ def test_the_precision_asked_for_is_used(precision):
         ({**PUBLIC, "k": 20.6, "gama": 1}, "did you mean mechanism.gamma"),
         ({**PUBLIC, "k": -1.0}, "k is -1"),
         ({**PUBLIC, "k": 10.0}, "k is 10.0; Assumption 4 of Theorem 1 wants k >= 3/(2 eta) = 20.547"),
-        ({"eta": 0.073, "k": 20.6}, "gamma is None; A-Theorem 1's epsilon needs a gamma"),
+        ({"eta": 0.073, "k": 20.6}, "gamma is not given. A-Theorem 1's epsilon needs a gamma"),
         ({**PUBLIC, "k": 20.6, "gamma": 0.3}, "gamma is 0.3"),
     ],
 )
@@ -94,7 +94,7 @@ def test_a_category_without_records_and_square_counts_are_refused():
     import dataclasses
 
     empty = dataclasses.replace(datasets.grades(), counts=np.array([38, 29, 15, 8, 0]))
-    with pytest.raises(ValueError, match="no record is in F"):
+    with pytest.raises(ValueError, match="No record is in F"):
         sweep.build("dirichlet-vector", empty, PUBLIC)
     with pytest.raises(ValueError, match="one count vector"):
         sweep.build("dirichlet-vector", datasets.manhattan(), PUBLIC)

@@ -80,7 +80,7 @@ def found(m):
 def refused(argument, call, *values):
     """Each value is one sentence that names the argument; no other error."""
     for value in values:
-        with pytest.raises(ValueError, match=rf"^{argument} is .*; \S"):
+        with pytest.raises(ValueError, match=rf"^{argument} is .*\. \S"):
             call(value)
 
 
@@ -211,7 +211,7 @@ def test_numbers_of_steps_and_of_draws_are_whole(m, offline, law):
 
 def test_more_draws_than_memory_holds_say_what_they_take(m, offline):
     for mechanism in (m, offline):
-        with pytest.raises(ValueError, match=r"n is 1000000000000; 8e\+12 bytes .* take 2147483648 or fewer a call"):
+        with pytest.raises(ValueError, match=r"n is 1000000000000. 8e\+12 bytes .* take 2147483648 or fewer a call"):
             mechanism.sample(KEY, [0, 1], 10**12)
     assert LARGEST_RESULT // 8 == 2147483648
 
@@ -243,7 +243,7 @@ def test_a_mechanism_of_another_kind(m, chen, offline):
 
 
 def test_the_sentence_names_the_class_that_was_given(offline):
-    with pytest.raises(ValueError, match=r"m is 'a OfflineMechanism'. Give a TrajectoryMechanism or a ChenMechanism"):
+    with pytest.raises(ValueError, match=r"m is an OfflineMechanism. Give a TrajectoryMechanism or a ChenMechanism"):
         joint_law(offline, 3)
 
 

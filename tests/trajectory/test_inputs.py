@@ -61,7 +61,7 @@ def test_trajectories_that_are_none(m, bad):
 
 @pytest.mark.parametrize("bad", [-1, 4, 99])
 def test_states_that_are_not_in_the_chain(m, bad):
-    with pytest.raises(ValueError, match=rf"trajectory\[2\] is {bad}; give the index of a state, 0 to 3"):
+    with pytest.raises(ValueError, match=rf"trajectory\[2\] is {bad}. Give the index of a state, 0 to 3"):
         m.sample(KEY, [0, 1, bad], 3)
     state, _ = m.init(KEY)
     with pytest.raises(ValueError, match=f"s is {bad}"):

@@ -13,7 +13,7 @@ from dpjax.trajectory import ChenMechanism, TrajectoryMechanism, exact_law, feas
 from dpjax.trajectory import batch as batch_module
 from dpjax.trajectory import graph as graph_module
 from dpjax.trajectory import protocol as protocol_module
-from dpjax.trajectory.batch import block_of_uniforms, uniform_at
+from dpjax.trajectory.batch import uniform_at, uniforms_between
 
 KEY = jax.random.key(20260101)
 WORD = [0, 0, 1, 2, 1]
@@ -193,9 +193,9 @@ def test_a_grid_over_parameters_and_keys_compiles_once(random_chain):
 
 def test_uniforms_are_fine_and_depend_on_key_and_time_alone():
     with jax.enable_x64(True):
-        block = np.asarray(block_of_uniforms(KEY, jnp.int32(2)))
+        block = np.asarray(uniforms_between(KEY[None], jnp.int32(2), 1))[:, 0]
         assert float(uniform_at(KEY, jnp.int32(37))) == block[5]
-        many = np.asarray(jax.vmap(block_of_uniforms, (None, 0))(KEY, jnp.arange(5000))).reshape(-1)
+        many = np.asarray(uniforms_between(KEY[None], jnp.int32(0), 5000))[:, 0]
     assert many.dtype == np.float64
     assert (many * 2**53 == np.floor(many * 2**53)).all()
     assert many.min() >= 0

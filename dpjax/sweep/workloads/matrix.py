@@ -99,11 +99,11 @@ class MatrixWorkload(KnownChain):
         table, rows = self._table(cell), self.rows(cell)
         lonely = ~(rows.constant | rows.has_adjacent_pair)
         if table.k_factor is not None and lonely.any():
-            mend = (
+            remedy = (
                 f"row {self.labels[int(np.argmax(lonely))]} ({int(lonely.sum())} such rows) has no adjacent database with all shares >= eta, so"
                 " its guarantee would be empty: give minimum_count instead of eta, or a target epsilon and delta, which withholds such rows"
             )
-            invalid("mechanism.eta", table.eta, mend)
+            invalid("mechanism.eta", table.eta, remedy)
 
     def rows(self, cell: Mapping[str, Scalar]) -> PublicRows:
         """What the cell declares public of each row."""
@@ -137,8 +137,8 @@ class MatrixWorkload(KnownChain):
         low = ~rows.constant & (rows.eta > smallest * (1 + 1e-12))
         if low.any():
             row = int(np.argmax(low))
-            mend = f"the smallest share of row {self.labels[row]} is {smallest[row]:.6g} ({int(low.sum())} rows fall below): declare a lower one"
-            invalid("mechanism.eta", table.eta, mend)
+            remedy = f"the smallest share of row {self.labels[row]} is {smallest[row]:.6g} ({int(low.sum())} rows fall below): declare a lower one"
+            invalid("mechanism.eta", table.eta, remedy)
         return rows
 
     def mechanism(self, cell: Mapping[str, Scalar]) -> MatrixMechanism:
@@ -163,7 +163,13 @@ class MatrixWorkload(KnownChain):
         P, pi = self.truth
         epsilon, delta = _theorem1(mechanism)
         at_delta = table.delta if table.delta is not None else delta
-        require(at_delta < 1, "mechanism.delta", None, "A-Theorem 1 states none here, since it covers not every row: give one")
+        require(
+            at_delta < 1,
+            "mechanism.delta",
+            None,
+            "A-Theorem 1 has none here, as it does not cover every row: give one",
+            problem="is not given",
+        )
         k, still = np.asarray(mechanism.k), mechanism.rows.constant | np.asarray(mechanism.withheld)
         dtype = np.dtype(table.precision)
         params = {

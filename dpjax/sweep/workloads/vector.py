@@ -106,7 +106,7 @@ class VectorWorkload:
         )
         mechanism = self._mechanism(table)
         if table.delta is None:
-            _ = mechanism.epsilon  # says which assumption of A-Theorem 1 fails, and what would mend it
+            _ = mechanism.epsilon  # says which assumption of A-Theorem 1 fails, and what would help
 
     def _table(self, cell: Mapping[str, Scalar]) -> VectorTable:
         table = cell_table(VectorTable, self.table, cell)
@@ -116,7 +116,7 @@ class VectorWorkload:
                 "mechanism", {**self.table, **cell}, "give exactly one of k, k_factor and epsilon (with delta), there or as an axis"
             )
         if table.epsilon is not None and table.delta is None:
-            invalid("mechanism.delta", None, "k is calibrated to epsilon together with delta: give both")
+            invalid("mechanism.delta", None, "k is calibrated to epsilon together with delta: give both", problem="is not given")
         return table
 
     def _mechanism(self, table: VectorTable) -> DirichletMechanism:
@@ -135,7 +135,13 @@ class VectorWorkload:
         k, n, records = mechanism.k, mechanism.n_categories, mechanism.n_records
         epsilon, tight, delta = _theorem1(mechanism)
         at_delta = table.delta if table.delta is not None else delta
-        require(at_delta < 1, "mechanism.delta", None, "A-Theorem 1 states none here (see its assumptions): give one")
+        require(
+            at_delta < 1,
+            "mechanism.delta",
+            None,
+            "A-Theorem 1 has none here (see its assumptions): give one",
+            problem="is not given",
+        )
         exact = {
             "share": self.shares,
             "concentration": k,
