@@ -201,9 +201,11 @@ def first_order_elasticity(P: Float[np.ndarray, "n n"], k: Float[np.ndarray, " n
     """R_ji to first order, in closed form; for large k."""
     matrix, concentration = np.asarray(P, np.float64), np.asarray(k, np.float64)
     pi, A = stationary_distribution(matrix), deviation_matrix(matrix)
+    A = A / np.abs(A).max(axis=0)  # R_ji does not depend on the size of A's column j, whose squares might overflow
     # about each row's own mean, and not the mean of squares less a square: where a row hardly moves that leaves no digit
-    variances = np.stack([row @ (A - mean) ** 2 for row, mean in zip(matrix, matrix @ A, strict=True)])
-    v = (pi**2 / (concentration + 1))[:, None] * variances
+    spreads = np.stack([np.sqrt(row @ (A - mean) ** 2) for row, mean in zip(matrix, matrix @ A, strict=True)])
+    v = (pi / np.sqrt(concentration + 1))[:, None] * spreads
+    v = (v / v.max(axis=0)) ** 2
     return (-0.5 * (concentration / (concentration + 1))[:, None] * v / v.sum(axis=0)).T
 
 

@@ -226,7 +226,9 @@ def quiet(plan):
 def as_it_was(plan):
     """The plan with the threshold of earlier versions."""
     now = plan.selection
-    return dataclasses.replace(plan, selection=old_selection(now.epsilon, now.delta, now.adjacency, now.persons))
+    return dataclasses.replace(
+        plan, selection=old_selection(now.epsilon, now.delta, now.neighbours.relation, now.neighbours.persons)
+    )
 
 
 UNBOUNDED = PersonBound(30)

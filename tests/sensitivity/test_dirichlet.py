@@ -116,20 +116,27 @@ def test_stationary_elasticities_against_differences_and_the_first_order_law():
     np.testing.assert_allclose(found.elasticity[:, 2], slope, atol=0.02)
 
 
-def test_the_first_order_elasticity_of_a_row_that_hardly_moves():
-    """A mean of squares less a square left no digit: 0 where -5.2e-6 is right."""
-    P = np.array(
-        [
-            [0.9177627264110371, 1.8127770912997788e-17, 0.08223727358896296],
-            [9.148686240990586e-21, 1.0, 3.131442895640627e-21],
-            [0.26553003453951535, 2.927668970554699e-17, 0.7344699654604846],
-        ]
-    )
-    k = np.array([0.03354679543624723, 0.0961727489955553, 1e9])
+SLOW = [
+    [0.9177627264110371, 1.8127770912997788e-17, 0.08223727358896296],
+    [9.148686240990586e-21, 1.0, 3.131442895640627e-21],
+    [0.26553003453951535, 2.927668970554699e-17, 0.7344699654604846],
+]
+
+
+@pytest.mark.parametrize(
+    ("P", "k"),
+    [
+        (SLOW, [0.03354679543624723, 0.0961727489955553, 1e9]),
+        ([[1.0, 3.898178703644476e-168], [1.3364559478149466e-236, 1.0]], [4e6, 2e6]),
+    ],
+)
+def test_the_first_order_elasticity_of_rows_that_hardly_move(P, k):
+    """A mean of squares less a square left no digit: 0 where -5.2e-6 is right. Squares of A# overflowed."""
+    P, k = np.array(P), np.array(k)
     Q = rationals.generator(P)
     pi = rationals.stationary(Q)
     A = rationals.group_inverse(Q, pi)
-    found, n = first_order_elasticity(P, k), range(3)
+    found, n = first_order_elasticity(P, k), range(len(P))
     full = [[Q[i][j] + (i == j) for j in n] for i in n]
     for j in n:
         means = [sum(full[i][q] * A[q][j] for q in n) for i in n]

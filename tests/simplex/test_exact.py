@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks.claims import referee
 from dpjax.simplex import (
+    DirichletMechanism,
     calibrate_exact,
     corner_delta,
     delta_floor,
@@ -319,3 +320,14 @@ def test_two_categories_at_a_huge_epsilon(k, eta, n_records, epsilon):
     stated = float(exact_delta(epsilon, **public))
     assert truth(epsilon) <= stated <= truth(epsilon * (1 - 2e-13)) * (1 + referee.mp.mpf("2e-12"))
     assert truth(float(exact_epsilon(stated, **public))) <= stated
+
+
+@pytest.mark.parametrize(
+    ("n", "eta", "epsilon", "delta"),
+    [(3, 0.006948763339478598, 1e5, 1.289e-248), (2, 0.4999999995, 10585.2, 2.97e-105), (4, 0.2, 1e5, 1e-9)],
+)
+def test_a_target_that_any_k_meets_gets_the_largest_k_there_is(n, eta, epsilon, delta):
+    """The search went on to 6e20, and the target was refused as if no k met it."""
+    m = DirichletMechanism.calibrate(epsilon=epsilon, delta=delta, eta=eta, n_records=1e9, n_categories=n)
+    assert m.k == 1e20
+    assert m.exact_delta(epsilon) <= delta
