@@ -15,8 +15,7 @@ from scipy.stats import betabinom, chisquare, kstest
 
 from dpjax import _exact as entropy
 from dpjax import _exact as urn
-from dpjax._exact import polya_urn
-from dpjax._exact import uniform_below, whole_below
+from dpjax._exact import polya_urn, uniform_below, whole_below
 from tests.release.laws import dirichlet_multinomial, fit, multinomial, outcomes, rising
 
 RATE = 1e-6

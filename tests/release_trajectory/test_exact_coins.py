@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from dpjax._exact import coin_exp, discrete_gaussian, discrete_laplace
-from dpjax._exact import SYSTEM
+from dpjax._exact import SYSTEM, coin_exp, discrete_gaussian, discrete_laplace
 
 FAILURE_RATE = 1e-6
 DRAWS = 20_000

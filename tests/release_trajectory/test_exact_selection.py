@@ -9,8 +9,7 @@ import scipy.stats
 
 import dpjax
 from dpjax import _exact as exact_selection
-from dpjax._exact import permute_and_flip
-from dpjax._exact import weighted
+from dpjax._exact import permute_and_flip, weighted
 
 FAILURE_RATE = 1e-6
 GAPS = [0, 1, 0, 4, 9, 30]
