@@ -61,9 +61,9 @@ def _rounded(value: Fraction, digits: int, whole: Callable[[Fraction], int]) -> 
 def _magnitude(value: Fraction) -> int:
     """floor(log10(value)), exactly."""
     guess = math.floor((value.numerator.bit_length() - value.denominator.bit_length()) * math.log10(2))
-    while Fraction(10) ** (guess + 1) <= value:
+    while Fraction(10) ** (guess + 1) <= value:  # ends: guess rises to the magnitude, which is finite
         guess += 1
-    while Fraction(10) ** guess > value:
+    while Fraction(10) ** guess > value:  # ends: guess falls to the magnitude, since value > 0
         guess -= 1
     return guess
 

@@ -76,7 +76,12 @@ def theorem1(case: Case) -> None:
     large_share = 1 - (n - 1) * exact(eta)
     large = referee.beta_tail(exact(k) * large_share, exact(k) * (1 - large_share), gamma)
     above = (n - 1) * small + large
-    below = above if n == 2 else 1 - (1 - small) ** (n - 1) * (1 - large)
+    if n == 2:
+        below = above
+    elif max(small, large) >= 1:
+        below = mp.one
+    else:
+        below = -mp.expm1((n - 1) * mp.log1p(-small) + mp.log1p(-large))  # small may be 1e-45
     case.at_most("Theorem 1's delta", below, max(exact(omega.delta), _FAINT), method=str(omega.method))
     case.at_most(
         "Theorem 1's delta is near the sandwich", exact(omega.delta), max(min(above, mp.one) * (1 + mp.mpf(10) ** -9), _FAINT)

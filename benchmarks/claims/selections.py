@@ -39,6 +39,7 @@ def private_support(case: Case) -> None:
     )
     selection = plan.selection
     assert selection is not None
+    stated = Fraction(repr(selection.epsilon))  # what is stated is the decimal, which a statement prints
     spent = {"epsilon": selection.epsilon, "delta": selection.delta, "scale": selection.scale, "threshold": selection.threshold}
     case.at_most("the parts of epsilon", Fraction(selection.epsilon) + Fraction(plan.form.epsilon), Fraction(epsilon), **spent)
     case.at_most("the parts of delta", Fraction(selection.delta) + Fraction(plan.form.delta), Fraction(delta), **spent)
@@ -47,7 +48,7 @@ def private_support(case: Case) -> None:
     for one, other in _tables(case, 1 if m is None else m, m if r is None else r, adjacency):
         first, second = ([chances(c) for c in counts] for counts in (one, other))
         for p, q, names in ((first, second, (one, other)), (second, first, (other, one))):
-            found = referee.bernoulli_products(selection.epsilon, p, q)
+            found = referee.bernoulli_products(stated, p, q)
             if found > worst:
                 worst, where = found, names
     case.at_most("the selection's delta", worst, selection.delta, tables=where, **spent)

@@ -301,7 +301,9 @@ def _require_one_closed_class(P: Float[Array, "*batch n n"]) -> None:
         matrix = np.asarray(P[tuple(int(i) for i in at)])
         if len(closed_classes(matrix)) > 1:
             require_irreducible(matrix)
-        invalid("P", matrix, f"products of its entries are below the range of {matrix.dtype}: pass it as float64")
+        problem = f"has entries whose products are below the range of {matrix.dtype}"
+        wide = matrix.dtype == np.float64
+        invalid("P", None, "its smallest entries are as good as zero" if wide else "pass it as float64", problem=problem)
 
 
 def row_slopes(P: Any, gradient: Any) -> Any:

@@ -128,6 +128,7 @@ def least_pseudocount(*, epsilon: Real, delta: Real, adjacency: str = "replace")
 LARGEST = 10  # records whose spreadings are gone through
 _TAIL = 1e-13  # mass of one cell beyond the grid, where the grid's length allows
 _LONGEST = 2**15  # grid points on one side
+_WIDEST = 64.0  # nats of a step, whose exponential is taken
 _LARGEST_SHAPE = 1e5  # up to which SciPy's incomplete Gamma functions keep _SPLIT beyond 4.5 standard deviations
 _LOW = -60.0  # log x under which P(X < x) = x^shape / Gamma(shape + 1), to 1e-26
 _SPLIT = 1e-8  # more than the relative round-off of a cell's mass
@@ -185,7 +186,8 @@ def spread_delta(
         worst = float(np.max(found))
     else:
         curve = _curve(gained, width)  # at losses -longest K, ..., longest K
-        shifted = np.pad(curve, ((0, 0), (0, at)))[:, at:]  # delta of the gained cells at epsilon + loss
+        ahead = min(at, curve.shape[1])  # past the grid delta is 0, however far
+        shifted = np.pad(curve[:, ahead:], ((0, 0), (0, ahead)))  # delta of the gained cells at epsilon + loss
         worst = float(np.max(lost @ shifted[:, ::-1].T + 1 - np.outer(lost_finite, gained_finite)))
     cells_in_all = longest * (1 if one_sided else 2)
     return min(1.0, worst * (1 + 1e-9) + cells_in_all * math.sqrt(length) * math.log2(length) * 4 * sys.float_info.epsilon)
@@ -194,7 +196,7 @@ def spread_delta(
 def _grid(epsilon: float, a: float, scale: float, largest: int, fineness: int) -> tuple[float, int]:
     """The width of a step, a whole share of epsilon, and how many steps lie on each side of 0."""
     deviation = scale * math.sqrt(float(special.polygamma(1, a)))
-    steps = math.ceil(epsilon * fineness / min(deviation, epsilon))
+    steps = math.ceil(epsilon * fineness / min(deviation, epsilon, _WIDEST * fineness))
     h = scale * largest
     shift = float(special.gammaln(a) - special.gammaln(a + h))
     low = min(math.log(max(float(special.gammaincinv(a, _TAIL)), 1e-300)), (math.log(_TAIL) + float(special.gammaln(a + 1))) / a)

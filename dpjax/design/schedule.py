@@ -37,7 +37,7 @@ from dpjax._errors import require, require_number
 from dpjax.chains import MarkovChain
 from dpjax.design.optimise import Objective, Progress, minimise, require_loss_of_trace, require_scalar
 from dpjax.simplex._rounding import float64
-from dpjax.trajectory import TrajectoryMechanism, substitution_epsilon
+from dpjax.trajectory import TrajectoryMechanism
 from dpjax.trajectory.graph import graph_of, state_index, trajectory_indices
 from dpjax.trajectory.joint import joint_start
 from dpjax.trajectory.kernel import Kernel, slot_law
@@ -127,7 +127,7 @@ class EpsilonSchedule:
 
     def exact_epsilon(self) -> float:
         """The sum of the b largest exact single-substitution epsilons: at most `certify()`, a tighter bound on the joint epsilon."""
-        exact = {m.epsilon: substitution_epsilon(m) for m in self.mechanisms}
+        exact = {m.epsilon: m.substitution_loss() for m in self.mechanisms}
         return largest_sum([exact[m.epsilon] for m in self.mechanisms], self.changed_states) * (1 + _ROUNDING)
 
     @functools.cached_property

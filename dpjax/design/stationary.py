@@ -165,6 +165,7 @@ def stationary_elasticity(
 
     Logarithms of the draws and their derivatives are float32 (right to 1e-4, far below the Monte Carlo error given), all after them float64.
     P: irreducible; k: positive, one a row; a row with one category stays as it is. A function of the sensitive P: not for release.
+    NaN for a state whose error is 0 in float64 in every draw, as where its share is 1 but for less than 1e-16.
     ValueError where a draw falls apart into several closed classes: k is then so small that entries of draws are below 1e-308.
     """
     matrix, concentration = np.asarray(P, np.float64), np.asarray(k, np.float64)
@@ -183,13 +184,15 @@ def stationary_elasticity(
     if not all(np.isfinite(x).all() for x in sums):
         invalid("k", k, "some draws have no unique stationary law, as their entries are below the range of float64; give larger k")
     (d, dd, s, ss, ds), m = (x / n_draws for x in sums), n_draws
-    ratio = s / d[:, None]
-    spread = ss - 2 * ratio * ds + ratio**2 * dd[:, None]  # of s - ratio d, whose mean is 0
+    with np.errstate(divide="ignore", invalid="ignore"):  # no error, no elasticity
+        ratio = s / d[:, None]
+        spread = ss - 2 * ratio * ds + ratio**2 * dd[:, None]  # of s - ratio d, whose mean is 0
+        elasticity_sem = np.sqrt(np.maximum(spread, 0) / m) / d[:, None]
     return StationaryElasticity(
         error=d,
         error_sem=np.sqrt(np.maximum(dd - d**2, 0) / m),
         elasticity=ratio,
-        elasticity_sem=np.sqrt(np.maximum(spread, 0) / m) / d[:, None],
+        elasticity_sem=elasticity_sem,
         n_draws=m,
     )
 
@@ -198,7 +201,11 @@ def first_order_elasticity(P: Float[np.ndarray, "n n"], k: Float[np.ndarray, " n
     """R_ji to first order, in closed form; for large k."""
     matrix, concentration = np.asarray(P, np.float64), np.asarray(k, np.float64)
     pi, A = stationary_distribution(matrix), deviation_matrix(matrix)
-    v = (pi**2 / (concentration + 1))[:, None] * (matrix @ A**2 - (matrix @ A) ** 2)
+    A = A / np.abs(A).max(axis=0)  # R_ji does not depend on the size of A's column j, whose squares might overflow
+    # about each row's own mean, and not the mean of squares less a square: where a row hardly moves that leaves no digit
+    spreads = np.stack([np.sqrt(row @ (A - mean) ** 2) for row, mean in zip(matrix, matrix @ A, strict=True)])
+    v = (pi / np.sqrt(concentration + 1))[:, None] * spreads
+    v = (v / v.max(axis=0)) ** 2
     return (-0.5 * (concentration / (concentration + 1))[:, None] * v / v.sum(axis=0)).T
 
 

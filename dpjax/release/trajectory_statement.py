@@ -129,9 +129,6 @@ def _walk(release: TrajectoryRelease, first: int, steps: int) -> list[int]:
     return walk
 
 
-_MARGIN = 1 + 1e-9  # over the round-off of a computed loss
-
-
 @dataclasses.dataclass(frozen=True)
 class TrajectoryStatement:
     """The statement: `fields` for machines, `str()` for people."""
@@ -205,13 +202,13 @@ def neighbours(release: TrajectoryRelease) -> str:
 
 def _substitution(release: TrajectoryRelease, largest: Fraction) -> tuple[float, bool]:
     from dpjax.release.trajectory import WholeLengthMechanism
-    from dpjax.trajectory.losses import affordable, substitution_epsilon
+    from dpjax.trajectory.losses import MARGIN, affordable
 
     bound = release.epsilon / release.rho * largest
     law = WholeLengthMechanism(release)
     if not affordable(law):
         return decimal_up(bound), False
-    return min(decimal_up(Fraction(substitution_epsilon(law) * _MARGIN)), decimal_up(bound)), True
+    return min(decimal_up(Fraction(law.substitution_loss() * MARGIN)), decimal_up(bound)), True
 
 
 def _claims(release: TrajectoryRelease, substitution: float, exact: bool) -> list[dict[str, Any]]:

@@ -215,7 +215,7 @@ def _limit(epsilon: Numbers, p: Numbers, q: Numbers) -> Numbers:
 def calibrate_exact(
     *, epsilon: Real, delta: Real, eta: Real, n_records: Real, n_categories: Real, lattice: bool = False
 ) -> Numbers:
-    """The largest k whose exact delta at epsilon, rounded up, is at most delta, entry by entry; 0 where none does."""
+    """The largest k, up to 1e20, whose exact delta at epsilon, rounded up, is at most delta, entry by entry; 0 where none does."""
     border, records, n = _public(eta, n_records, n_categories, lattice)
     e, d, border, records, n = np.broadcast_arrays(check_epsilon(epsilon), check_delta(delta), border, records, n)
 
@@ -224,7 +224,7 @@ def calibrate_exact(
 
     start = 1e-6 / (2 * border + 1 / records)
     reachable = holds(start)
-    return np.where(reachable, largest(holds, start), 0.0)
+    return np.where(reachable, np.minimum(largest(holds, start), domain.LARGEST_K), 0.0)
 
 
 def incomplete_beta_form(epsilon: Real, *, k: Real, eta: Real, n_records: Real) -> Claim:

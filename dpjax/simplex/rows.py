@@ -51,11 +51,14 @@ def check_positive(value: Real, name: str) -> Numbers:
     return array
 
 
+LARGEST_K = 1e20
+
+
 def check_k(k: Real) -> Numbers:
     """A concentration from 1e-9 to 1e20, within which the accounting keeps its stated accuracy."""
     array = check_positive(k, "k")
     require(
-        bool(((array >= 1e-9) & (array <= 1e20)).all()),
+        bool(((array >= 1e-9) & (array <= LARGEST_K)).all()),
         "k",
         k,
         "pass a concentration such as 100.0",

@@ -11,8 +11,9 @@ E ||dP||_1 <= min{ 1/2 sum_i sqrt(2 KL_i), sqrt(sum_j (sum_i sd_ij)^2) }, sd_ij^
 Margins. A# and pi come with the rounding of the type in which they were computed. Over 12,000 chains of 2 to 265 states, dense, sparse,
 nearly decomposable or with rare states, in float32, tau_1(`dpjax.chains.deviation_matrix`) was low by at most 0.65 n e, and an entry of
 `dpjax.chains.stationary_distribution` by 0.9 n e, e = 1.2e-7 the spacing of the type at 1, relative to the value. So a bound made of them is raised
-by 4 n e for each (measured, not proved). P~ - P is right to e/2 of each entry, its diagonal to the rounding of rows; a row's change is
-therefore taken as at least the entries off the diagonal and what these leave for the diagonal.
+by 4 n e for each (measured, not proved). P~ - P is right to e/2 of each entry, its diagonal to the rounding of rows only: near 1, where the
+rest of a row is small, that is much. So the diagonal is not read, as it is not by A# and the law: a row's change is that of the entries off the
+diagonal and what these leave.
 
 The printed forms, with L = sum_i pi_i KL_i: E TV <= 1/2 ||Z||_1 sqrt(2L), Z = (I - P - 1 pi^T)^{-1} = A# - 1 pi^T, not proved (its
 proof weighs by the wrong stationary distribution and takes column sums where rows are needed; no counterexample in expectation is
@@ -58,7 +59,7 @@ def stationary_gap_bound(dP: Real, weights: Real, deviation: Real) -> np.float64
     require(bool(kept), "dP", dP, "give the difference of two transition matrices: its rows sum to 0")
     n, law = len(change), _law(weights, "weights", len(change))
     off = change - np.diag(np.diagonal(change))
-    moved = np.maximum(np.abs(change).sum(axis=1), np.abs(off).sum(axis=1) + np.abs(off.sum(axis=1)))
+    moved = np.abs(off).sum(axis=1) + np.abs(off.sum(axis=1))  # the diagonal is what the rest leaves, as for A# and the law
     margin = (1 + 2 * _spacing(dP)) * (1 + _MARGIN * n * _spacing(weights)) * (1 + SAFETY)
     return np.float64(0.5 * _tau1_up(deviation, _deviation(deviation, n)) * (law @ moved) * margin)
 

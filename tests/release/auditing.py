@@ -60,7 +60,7 @@ def plan_of(support="all", adjacency="replace", draws=150):
 def from_a_file(plan, folder):
     """The command's own way from records to a model: a file of them is written, read and drawn from."""
     path = folder / "trips.csv"
-    column = None if plan.form.persons is None else "who"  # all records are then one person's
+    column = None if plan.form.neighbours.persons is None else "who"  # all records are then one person's
 
     def draw(records):
         lines = "".join(f"{LABELS[i]},{LABELS[j]},x\n" * count for (i, j), count in records.counts.items())
@@ -138,14 +138,14 @@ class Case(NamedTuple):
     def records(self, which, plan, bound=None):
         """The records of the first (0) or second (1) database; bound: of the one person's records, as the plan says where None."""
         found = records_of(self.others)
-        if plan.form.persons is None:
+        if plan.form.neighbours.persons is None:
             found.counts.update(self.lives[which])
             return found
-        sampler = PersonSampler(bound or plan.form.persons)
+        sampler = PersonSampler(bound or plan.form.neighbours.persons)
         for pair in self.lives[which]:
             sampler.add("x", *pair)
         found.counts.update(sampler.records().counts)
-        found.bound = plan.form.persons
+        found.bound = plan.form.neighbours.persons
         return found
 
     def hits(self, which, n, plan=None, draw=None, bound=None):
@@ -227,7 +227,9 @@ def quiet(plan):
 def as_it_was(plan):
     """The plan with the threshold of earlier versions."""
     now = plan.selection
-    return dataclasses.replace(plan, selection=old_selection(now.epsilon, now.delta, now.adjacency, now.persons))
+    return dataclasses.replace(
+        plan, selection=old_selection(now.epsilon, now.delta, now.neighbours.relation, now.neighbours.persons)
+    )
 
 
 UNBOUNDED = PersonBound(30)

@@ -4,6 +4,8 @@ import itertools
 import math
 import random
 import re
+import time
+import tracemalloc
 from collections import Counter
 
 import numpy as np
@@ -113,7 +115,7 @@ def test_a_form_for_persons_keeps_its_promise_and_the_same_numbers_break_it_for_
     assert 0.8e-3 < form.cost.delta <= 1e-3
     assert form.neighbours.word == "replace-person"
     assert form.neighbours.l1 == 6
-    with pytest.raises(ValueError, match="these parameters spend"):
+    with pytest.raises(ValueError, match="These parameters spend"):
         ExactPseudocount(
             epsilon=1.0, delta=1e-3, scale=form.scale, pseudocount=form.pseudocount, neighbours=Neighbours(persons=PersonBound(4))
         )
@@ -234,7 +236,7 @@ def test_the_command_for_persons(call, trips, tmp_path):
     assert "persons are not" not in (tmp_path / "out" / "statement.txt").read_text()
     code, _, told = call(*base, "--person-column", "who", "-o", tmp_path / "two")
     assert code == 2
-    assert "give both or neither" in told
+    assert "Give both or neither" in told
 
 
 def shares(counts):
@@ -309,3 +311,25 @@ def test_the_private_report_counts_the_records_of_nobody_among_all_records(trips
 def test_wrong_bounds_are_refused(wrong):
     with pytest.raises(ValueError, match=r"per_person|per_row"):
         Plan.make(LABELS, epsilon=1.0, delta=0.02, **wrong)
+
+
+@pytest.mark.parametrize("epsilon", [1000.0, 1e4])
+@pytest.mark.parametrize("scale", [1e-12, 1e-9, 1e-3])
+def test_the_bound_takes_little_memory_however_far_epsilon_is_from_the_losses(epsilon, scale):
+    """At epsilon 1000 the curve was moved by padding it with more columns than any memory has; at 1e4 the width of a step overflowed."""
+    tracemalloc.start()
+    try:
+        bound = spread_delta(epsilon, scale, 1e3, partitions(3, 3))
+        assert tracemalloc.get_traced_memory()[1] < 2**28
+    finally:
+        tracemalloc.stop()
+    assert 0 <= bound < 1e-9
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "m"), [(1000, 1e-200, 3), (1000, 1e-12, 20), (1e5, 1e-200, 2)])
+def test_a_target_that_no_person_can_have_is_refused_soon(epsilon, delta, m):
+    """The first did not end within minutes. Soon is a minute of the processor, some 2 s on a free one."""
+    began = time.process_time()
+    with pytest.raises(ValueError, match="No pseudo-count reaches it"):
+        Plan.make(("a", "b", "c"), form="theorem7", epsilon=epsilon, delta=delta, records_per_person=m, per_row=m)
+    assert time.process_time() - began < 60

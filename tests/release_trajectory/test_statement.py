@@ -3,6 +3,7 @@
 import json
 from fractions import Fraction
 
+import mpmath as mp
 import numpy as np
 import pytest
 
@@ -107,3 +108,25 @@ def test_states_at_distance_zero_allow_any_number_of_differences():
     cycle = MarkovChain.from_matrix(np.array([[0.0, 1.0], [1.0, 0.0]]))
     assert "any number of states" in str(trajectory_statement(TrajectoryRelease(chain=cycle, epsilon=1, rho=1)))
     assert "any number" not in str(trajectory_statement(TrajectoryRelease(chain=MarkovChain.from_matrix(P4), epsilon=1, rho=1)))
+
+
+@pytest.mark.parametrize(("epsilon", "rho"), [("1e-6", "100"), ("1e-6", "1"), ("1e-3", "1e4"), ("1/3", "2")])
+@pytest.mark.parametrize("P", [[[0.4, 0.6], [0.37, 0.63]], [[1e-3, 0.999], [0.999, 1e-3]], [[0.5, 0.5], [0.9, 0.1]]])
+def test_what_one_state_costs_is_from_above_however_small(P, epsilon, rho):
+    """The rounding of a computed loss is absolute: the margin was a part in 1e9 of an epsilon of 1e-8."""
+    release = TrajectoryRelease(chain=MarkovChain.from_matrix(P), epsilon=epsilon, rho=rho)
+    fields = trajectory_statement(release).fields
+    assert fields["single_substitution_is_exact"]
+    with mp.workdps(60):
+        c = mp.mpf(release.coin_scale.numerator) / release.coin_scale.denominator
+
+        def log_law(s):
+            costs = [c * int(x) for x in release.distances.to(s)]
+            p = [mp.exp(min(costs) - cost) for cost in costs]
+            weights = [p[0] * (1 - p[1] / 2), p[1] * (1 - p[0] / 2)]
+            return [mp.log(weight) for weight in weights]
+
+        loss = max(abs(x - y) for x, y in zip(log_law(0), log_law(1), strict=True))
+        assert (
+            loss <= mp.mpf(fields["single_substitution_epsilon"]) <= loss * (1 + mp.mpf(10) ** -5) + mp.mpf(10) ** -12
+        )  # six digits

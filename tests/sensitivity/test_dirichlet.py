@@ -1,11 +1,14 @@
 """Derivatives of both accountants, of the utility, and of what Dirichlet draws give."""
 
+from fractions import Fraction
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.special
 
+from benchmarks.claims import rationals
 from dpjax.counts.accountant import log_pseudocount_delta
 from dpjax.design import first_order_elasticity, stationary_elasticity
 from dpjax.simplex import (
@@ -111,6 +114,42 @@ def test_stationary_elasticities_against_differences_and_the_first_order_law():
     up, down = (stationary_elasticity(key, P, np.where(np.arange(5) == 2, k * f, k), 4000).error for f in (1.01, 0.99))
     slope = np.log(up / down) / np.log(1.01 / 0.99)
     np.testing.assert_allclose(found.elasticity[:, 2], slope, atol=0.02)
+
+
+SLOW = [
+    [0.9177627264110371, 1.8127770912997788e-17, 0.08223727358896296],
+    [9.148686240990586e-21, 1.0, 3.131442895640627e-21],
+    [0.26553003453951535, 2.927668970554699e-17, 0.7344699654604846],
+]
+
+
+@pytest.mark.parametrize(
+    ("P", "k"),
+    [
+        (SLOW, [0.03354679543624723, 0.0961727489955553, 1e9]),
+        ([[1.0, 3.898178703644476e-168], [1.3364559478149466e-236, 1.0]], [4e6, 2e6]),
+    ],
+)
+def test_the_first_order_elasticity_of_rows_that_hardly_move(P, k):
+    """A mean of squares less a square left no digit: 0 where -5.2e-6 is right. Squares of A# overflowed."""
+    P, k = np.array(P), np.array(k)
+    Q = rationals.generator(P)
+    pi = rationals.stationary(Q)
+    A = rationals.group_inverse(Q, pi)
+    found, n = first_order_elasticity(P, k), range(len(P))
+    full = [[Q[i][j] + (i == j) for j in n] for i in n]
+    for j in n:
+        means = [sum(full[i][q] * A[q][j] for q in n) for i in n]
+        spread = [pi[i] ** 2 / (Fraction(k[i]) + 1) * sum(full[i][q] * (A[q][j] - means[i]) ** 2 for q in n) for i in n]
+        right = [-Fraction(k[i]) / (Fraction(k[i]) + 1) / 2 * spread[i] / sum(spread) for i in n]
+        np.testing.assert_allclose(found[j], [float(x) for x in right], rtol=1e-9)
+
+
+def test_an_error_too_small_for_floats_has_no_elasticity_and_no_warning():
+    P = np.array([[1.0, 2.8980227377153423e-157], [0.8494149976473191, 0.1505850023526809]])
+    found = stationary_elasticity(jax.random.key(1), P, np.array([1e8, 1e6]), 50)
+    assert np.isfinite(found.elasticity[found.error > 0]).all()
+    assert np.isnan(found.elasticity[found.error == 0]).all()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from dpjax.simplex import corner_delta, epsilon_floor, exact_delta, exact_epsilon
+from benchmarks.claims import referee
+from dpjax.simplex import DirichletMechanism, corner_delta, epsilon_floor, exact_delta, exact_epsilon
 from dpjax.simplex._rounding import in_blocks
 from dpjax.simplex.exact import calibrate_exact, delta_floor, incomplete_beta_form
 from dpjax.simplex.hockey_stick import log_beta_hockey_stick, log_gamma_hockey_stick
@@ -292,3 +293,32 @@ def test_bad_delta():
     for delta in (0.0, 1.0, -1e-3):
         with pytest.raises(ValueError, match="strictly between"):
             exact_epsilon(delta, k=ref.K, **ref.GRADES)
+
+
+@pytest.mark.parametrize(
+    ("k", "eta", "n_records", "epsilon"),
+    [(9291545.241249185, 7.379450874010425e-05, 2.0, 44287566.886724114), (2e6, 1e-4, 3.0, 6.2e6), (4e5, 1e-3, 10.0, 173916.1)],
+)
+def test_two_categories_at_a_huge_epsilon(k, eta, n_records, epsilon):
+    """The threshold is a difference of numbers as large as epsilon; its rounding made delta too small, once by 4e-10 of itself."""
+    public = {"k": k, "eta": eta, "n_records": n_records, "n_categories": 2}
+
+    def truth(e):
+        h, p = referee.exact(k) / referee.exact(n_records), referee.exact(k) * referee.exact(eta)
+        q = referee.exact(k) * (1 - referee.exact(eta)) - h
+        return max(referee.beta_pair(e, p, q, h), referee.beta_pair(e, q, p, h))
+
+    stated = float(exact_delta(epsilon, **public))
+    assert truth(epsilon) <= stated <= truth(epsilon * (1 - 2e-13)) * (1 + referee.mp.mpf("2e-12"))
+    assert truth(float(exact_epsilon(stated, **public))) <= stated
+
+
+@pytest.mark.parametrize(
+    ("n", "eta", "epsilon", "delta"),
+    [(3, 0.006948763339478598, 1e5, 1.289e-248), (2, 0.4999999995, 10585.2, 2.97e-105), (4, 0.2, 1e5, 1e-9)],
+)
+def test_a_target_that_any_k_meets_gets_the_largest_k_there_is(n, eta, epsilon, delta):
+    """The search went on to 6e20, and the target was refused as if no k met it."""
+    m = DirichletMechanism.calibrate(epsilon=epsilon, delta=delta, eta=eta, n_records=1e9, n_categories=n)
+    assert m.k == 1e20
+    assert m.exact_delta(epsilon) <= delta

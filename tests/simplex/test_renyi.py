@@ -70,7 +70,7 @@ def by_mpmath(alpha, k, eta, records, n):
 
 def test_rounded_up_near_order_one_and_with_many_records():
     """The divergence was -8.9e-10 for 1.01e-12, and low by 2e-4 at order 2."""
-    alpha = [1 + 1e-12, 1 + 1e-9, 1 + 1e-6, 2.0]
+    alpha = [1 + 1e-12, 1 + 1e-9, 1 + 1e-6, 2.0, 5.5, 775.0]
     for k, public in ((1.0, {"eta": 0.1, "n_records": 1e7, "n_categories": 3}), (ref.K, ref.GRADES)):
         ours = renyi_divergence(alpha, k=k, **public)
         exact = [by_mpmath(a, k, public["eta"], public["n_records"], public["n_categories"]) for a in alpha]

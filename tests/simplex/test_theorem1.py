@@ -1,3 +1,4 @@
+import mpmath as mp
 import numpy as np
 import pytest
 from scipy.special import betaln
@@ -105,3 +106,31 @@ def test_unreachable_target_names_the_strongest():
 def test_pure_form_is_smooth_at_large_k():
     slope = in_blocks(equation6)(1e9, 0.01, 1e8, 5, 1e-6, 0.98)
     assert np.isfinite(slope)
+
+
+@pytest.mark.parametrize(
+    ("n", "eta", "n_records", "k", "gamma"),
+    [
+        (3, 0.1, 1e9, 15.0, 1e-3),
+        (2, 0.2, 1e8, 7.5, 1e-3),
+        (6, 0.05642799549314661, 42559614.735502034, 26.582549794493065, 5.253117512750986e-25),
+        (4, 0.1, 1e8, 40.0, 1e-6),
+        (2, 0.2, 1e9, 7.5, 1e-10),
+        (5, 0.15, 3e8, 11.0, 0.05),
+    ],
+)
+def test_rounded_up_with_very_many_records(n, eta, n_records, k, gamma):
+    """The log Beta functions cancelled: both figures were below the largest loss in Omega_1, by up to 1.4e-9."""
+    m = DirichletMechanism(k=k, eta=eta, n_records=n_records, n_categories=n, gamma=gamma)
+    with mp.workdps(50):
+        k, eta, n_records, gamma = map(mp.mpf, (k, eta, n_records, gamma))
+        h, p = k / n_records, k * eta
+        q = k * (1 - (n - 1) * eta) - h
+
+        def log_beta(x, y):
+            return mp.loggamma(x) + mp.loggamma(y) - mp.loggamma(x + y)
+
+        edge = h * (mp.log1p(-(n - 1) * gamma) - mp.log(gamma))
+        loss = max(log_beta(x, y + h) - log_beta(x + h, y) + edge for x, y in ((p, q), (q, p)))
+        assert loss <= mp.mpf(float(m.tight_epsilon)) <= loss * (1 + mp.mpf("2e-12"))
+        assert mp.mpf(float(m.epsilon)) >= loss

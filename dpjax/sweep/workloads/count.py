@@ -136,7 +136,7 @@ class CountWorkload(KnownChain):
     """`count-matrix`; see the module."""
 
     name = "count-matrix"
-    law_version = 2
+    law_version = 3
 
     @property
     def measures(self) -> Mapping[str, Quantity]:

@@ -85,7 +85,7 @@ class MatrixWorkload(KnownChain):
     """See the module."""
 
     name = "dirichlet-matrix"
-    law_version = 4
+    law_version = 5
     axes = AXES
     measures = MEASURES
     exact = EXACT

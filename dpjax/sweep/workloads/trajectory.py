@@ -126,7 +126,7 @@ class TrajectoryWorkload:
     places: np.ndarray | None
 
     name = "trajectory"
-    law_version = 3
+    law_version = 4
     measures = MEASURES
 
     @property
