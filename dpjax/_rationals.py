@@ -61,8 +61,10 @@ def _rounded(value: Fraction, digits: int, whole: Callable[[Fraction], int]) -> 
 def _magnitude(value: Fraction) -> int:
     """floor(log10(value)), exactly."""
     guess = math.floor((value.numerator.bit_length() - value.denominator.bit_length()) * math.log10(2))
+    # ends: each turn raises the power tenfold, and value stays
     while Fraction(10) ** (guess + 1) <= value:
         guess += 1
+    # ends: each turn lowers the power tenfold, and value is positive
     while Fraction(10) ** guess > value:
         guess -= 1
     return guess

@@ -175,6 +175,7 @@ def closed_state(P: Float[Array, "b n n"]) -> Int[Array, " b"]:
             return found[0] | (edges & found[0][:, None]).any(-1), found[0]
 
         start = (first | (edges & first[:, None]).any(-1), first)
+        # ends: each turn but the last adds a state to one chain's set at least
         return jax.lax.while_loop(lambda found: (found[0] != found[1]).any(), step, start)[0]
 
     def lost(at: Int[Array, " b"]) -> Bool[Array, "b n"]:
@@ -185,6 +186,7 @@ def closed_state(P: Float[Array, "b n n"]) -> Int[Array, " b"]:
         return at, lost(at)
 
     start = jnp.zeros(P.shape[:1], jnp.int32)
+    # ends: a move leaves a class for good, so each chain moves fewer than n times
     return jax.lax.while_loop(lambda state: state[1].any(), move, (start, lost(start)))[0]
 
 
