@@ -113,7 +113,7 @@ def test_a_form_for_persons_keeps_its_promise_and_the_same_numbers_break_it_for_
     assert 0.8e-3 < form.cost.delta <= 1e-3
     assert form.neighbours.word == "replace-person"
     assert form.neighbours.l1 == 6
-    with pytest.raises(ValueError, match="these parameters spend"):
+    with pytest.raises(ValueError, match="These parameters spend"):
         ExactPseudocount(
             epsilon=1.0, delta=1e-3, scale=form.scale, pseudocount=form.pseudocount, neighbours=Neighbours(persons=PersonBound(4))
         )
@@ -234,7 +234,7 @@ def test_the_command_for_persons(call, trips, tmp_path):
     assert "persons are not" not in (tmp_path / "out" / "statement.txt").read_text()
     code, _, told = call(*base, "--person-column", "who", "-o", tmp_path / "two")
     assert code == 2
-    assert "give both or neither" in told
+    assert "Give both or neither" in told
 
 
 def shares(counts):
