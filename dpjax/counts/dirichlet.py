@@ -109,7 +109,8 @@ class DirichletRows(CountMechanism):
     def planned(cls, target: Target, planning: Planning, *, eta: float | None = None, **options: Any) -> DirichletRows:
         """The mechanism for a release at this floor."""
         _within(target.neighbours)
-        require(eta is not None, "eta", eta, "the paper's form needs the public floor that every share is assumed to keep")
+        floor = "give the public floor that every share is assumed to keep"
+        require(eta is not None, "eta", None, floor, problem="is not given")
         return cls(eta=eta)
 
     def exact_sampler(self, *, epsilon: float, delta: float) -> ExactDirichlet:

@@ -24,7 +24,7 @@ from jaxtyping import Array, Bool, Float, Key
 
 from dpjax._errors import invalid, require
 from dpjax._random import open_uniform
-from dpjax.counts.postprocess import POST_PROCESSING, checked_counts, expected_kl_floored, noise_error
+from dpjax.counts.postprocess import POST_PROCESSING, checked_counts, expected_kl_floored, noise_error, reach_of
 from dpjax.counts.protocol import FULL, AuditPair, CountMechanism, Errors, ExactSampler, Law, Options, worst_pair
 
 CAP = 2**62
@@ -80,16 +80,12 @@ class NoiseMechanism(CountMechanism):
     @property
     def noise_variance(self) -> float:
         """E Z^2."""
-        reach = 8
-        while self.pmf(reach)[0] > 1e-18:
-            reach *= 2
+        reach = reach_of(self.pmf, 1e-18)
         return float(self.pmf(reach) @ np.arange(-reach, reach + 1.0) ** 2)
 
     def tail(self, dtype: np.dtype) -> np.ndarray:
         """P(|Z| >= k) for k = 1, 2, ..., until it is below 1e-30, padded with zeros to a power of two."""
-        reach = 8
-        while self.pmf(reach)[0] > 1e-30:
-            reach *= 2
+        reach = reach_of(self.pmf, 1e-30)
         mass = self.pmf(reach)[reach:]
         tail = 2 * np.cumsum(mass[:0:-1])[::-1]
         return np.pad(tail, (0, (1 << len(tail).bit_length()) - len(tail))).astype(dtype)
@@ -132,9 +128,7 @@ class NoiseMechanism(CountMechanism):
 
     def audit_pair(self) -> AuditPair:
         """The pair of `worst_pair` at counts that the floor leaves alone; the score is the log-likelihood ratio of the noisy counts."""
-        reach = 8
-        while self.pmf(reach)[0] > 1e-12:
-            reach *= 2
+        reach = reach_of(self.pmf, 1e-12)
         logs = np.log(np.maximum(self.pmf(2 * reach + 1), 1e-300))
         pair = worst_pair(self.neighbours, records=reach)
 

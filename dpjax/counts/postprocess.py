@@ -122,7 +122,7 @@ _CUT = 1e-18
 
 def expected_kl_floored(counts: Int[np.ndarray, " n"], pmf: Pmf) -> float:
     """E KL of one count vector from its noisy form, floored at 1/2 and renormalised, nats; `pmf(reach)` is the noise's law."""
-    shares, reach = counts / counts.sum(), _reach(pmf)
+    shares, reach = counts / counts.sum(), reach_of(pmf, _CUT)
     noise = np.arange(-reach, reach + 1)
     mass = pmf(reach)
     logs = np.log(np.maximum(counts[:, None] + noise, FLOOR)) @ mass
@@ -154,10 +154,11 @@ def dirichlet_errors(shares: Float[np.ndarray, "rows n"], a: Float[np.ndarray, "
     return kl, 0.5 * each.sum(axis=1)
 
 
-def _reach(pmf: Pmf) -> int:
+def reach_of(pmf: Pmf, cut: float) -> int:
+    """The first of 8, 16, 32, ... at which the noise has probability at most `cut` > 0."""
     reach = 8
-    # ends: noise has a limited variance, and its law falls off exponentially
-    while pmf(reach)[0] > _CUT:
+    # ends: the probabilities of a law on whole numbers tend to 0
+    while pmf(reach)[0] > cut:
         reach *= 2
     return reach
 
@@ -212,9 +213,7 @@ def laplace_error(records: float, cells: int, epsilon: float, sensitivity: int) 
 
 def noise_error(records: float, cells: int, pmf: Pmf) -> float:
     """The same for noise of any law on whole numbers, `pmf(reach)` its probabilities on -reach..reach."""
-    reach = 8
-    while pmf(reach)[0] > 1e-12:
-        reach *= 2
+    reach = reach_of(pmf, 1e-12)
     law = pmf(reach)
     drawn = np.random.default_rng(0).choice(np.arange(-reach, reach + 1), (_DRAWS, cells), p=law / law.sum())
     return _floored_error(records, drawn)

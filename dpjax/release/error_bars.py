@@ -40,7 +40,7 @@ from scipy import fft
 
 from dpjax._errors import invalid, require
 from dpjax.counts import NoiseMechanism, mechanism
-from dpjax.counts.postprocess import Pmf
+from dpjax.counts.postprocess import Pmf, reach_of
 
 _ROUND_OFF = 1e-12
 
@@ -70,10 +70,7 @@ def noise_bars(data: Any, level: float) -> dict[str, np.ndarray]:
 
 def quantile(pmf: Pmf, cells: int, tail: float) -> int:
     """The least q with P(|sum of `cells` draws| > q) <= tail, rounded up where round-off may matter."""
-    reach = 8
-    # ends: noise has a variance of at most 2^40, and its law falls off exponentially
-    while pmf(reach)[0] > 1e-18:
-        reach *= 2
+    reach = reach_of(pmf, 1e-18)
     width = cells * 2 * reach + 1
     length = fft.next_fast_len(width, real=True)
     law = fft.irfft(fft.rfft(pmf(reach), length) ** cells, length)[:width]

@@ -58,7 +58,7 @@ def test_the_price_alone_needs_no_records(call, files):
     assert "pseudo-records" in said
     code, _, told = call("privatize-model", *base)
     assert code == 2
-    assert "name the records" in told
+    assert "COUNTS, --out are not given. Give the file of the records and the folder to write" in told
 
 
 def test_supports_forms_and_adjacencies(release, files):
@@ -245,7 +245,7 @@ sys.exit(main())"""
 def test_a_folder_is_not_taken_for_records(release, files):
     code, _, told = release(counts="")
     assert code == 2
-    assert "it is a folder. Name the file" in told
+    assert "It is a folder: give a file" in told
 
 
 CLASHES = {

@@ -27,7 +27,7 @@ def test_verified_steps_down_to_where_the_target_holds():
     found = verified(0.3, lambda s: s <= limit, "scale")
     assert float(found) <= limit
     assert float(found) > limit * (1 - 2**-10)
-    with pytest.raises(ValueError, match="no rational just below"):
+    with pytest.raises(ValueError, match="No rational just below"):
         verified(0.3, lambda s: False, "scale")
 
 
@@ -85,7 +85,7 @@ def test_the_papers_form_has_the_papers_shapes_and_its_exact_privacy():
     assert float(used.exact_delta(2.0)) <= 1e-3
     best = MatrixMechanism.calibrate(rows=rows, epsilon=2.0, delta=1e-3)
     assert np.all(np.asarray(used.k) >= best.k * (1 - 2**-10))
-    with pytest.raises(ValueError, match="a floor under every share"):
+    with pytest.raises(ValueError, match="A floor under every share"):
         ExactDirichlet(epsilon=2.0, delta=1e-3, eta=0.9)
 
 

@@ -94,7 +94,7 @@ DAMAGED = {
     **{f"budget {name} is {str(value)[:9]}": whole(**{name: value}) for name in ("epsilon", "delta") for value in NUMBERS},
     **{f"released {name} is {str(value)[:9]}": whole(release={name: value}) for name in ("epsilon", "delta") for value in NUMBERS},
 }
-DAMAGE = r"ledger is '.*'. It is no ledger of dpjax, or is damaged; nothing is released on its word"
+DAMAGE = r"ledger is '.*'. It is not a ledger of dpjax, or is damaged: give another; nothing is released with it\."
 
 
 def refused(path):

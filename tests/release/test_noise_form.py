@@ -40,7 +40,7 @@ def test_scales_are_those_of_the_sensitivities():
     spread = form_of("discrete-gaussian", epsilon=1.0, delta=1e-6, persons=PersonBound(5, 1))
     assert one.parameter * 25 < five.parameter < one.parameter * 50
     assert five.parameter / spread.parameter == pytest.approx(5, rel=1e-3)
-    with pytest.raises(ValueError, match="this noise spends"):
+    with pytest.raises(ValueError, match="This noise spends"):
         dataclasses.replace(five, parameter=five.parameter / 2)
 
 
@@ -179,4 +179,4 @@ def test_the_command_takes_each_mechanism(call, tmp_path):
     assert call(*base, "--mechanism", "laplace", "-o", tmp_path / "x")[0] == 2
     code, _, told = call(*base, "--mechanism", "discrete-laplace", "--form", "paper", "-o", tmp_path / "x")
     assert code == 2
-    assert "the paper's form is one of" in told
+    assert "The paper's form is one of" in told

@@ -47,7 +47,7 @@ def test_files_of_one_command_are_different_ones(call, here):
     ):
         code, out, told = call(b"", here / "stream.txt", *arguments)
         assert (code, out) == (2, b""), told
-        assert "it is the file of" in told
+        assert "It is the file of" in told
     assert not (here / "new").exists()
     assert not (here / "new.lock").exists()
 
@@ -85,7 +85,7 @@ def test_a_full_disk_says_what_was_released(start, chain_file):
         process = start("privatize-trajectory", "--chain", chain_file, *OPTIONS, stdout=full)
         told = process.communicate(b"A\n")[1].decode()
     assert process.returncode == 1
-    assert "No space left on device. Whatever was written was released" in told
+    assert "No space left on device. What was written was released" in told
     assert "continues from there" not in told
 
 

@@ -29,7 +29,7 @@ def test_a_stream_that_fails_has_spent_and_another_radius_does_not_add(call, tmp
     assert len(json.loads((tmp_path / "ledger.json").read_text())["releases"]) == 1
     code, _, told = call(b"A\n", *account, "--rho", "2")
     assert code == 2
-    assert "the ledger adds up under" in told
+    assert "The ledger adds up under" in told
     assert "belong to a ledger" in call(b"A\n", "--data-set", "walks")[2]
 
 
