@@ -22,13 +22,14 @@ from dpjax.chains.mixing import (
     spectral_gap,
     tau1,
 )
-from dpjax.chains.simulate import simulate, transition_table, walk
+from dpjax.chains.simulate import cumulative_start, simulate, transition_table, walk
 from dpjax.chains.stationary import gth, stationary_distribution
 
 __all__ = [
     "MarkovChain",
     "closed_classes",
     "communicating_classes",
+    "cumulative_start",
     "deviation_matrix",
     "elasticities",
     "entropy_rate",

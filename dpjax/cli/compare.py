@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from dpjax.datasets import Dataset
     from dpjax.sweep import Measured, MeasuredTrajectory
 
-OPTIONS = {"epsilon": "--epsilon", "delta": "--delta", "draws": "--draws", "trajectory": "--trajectory", "rho": "--rho"}
+OPTIONS = {
+    "epsilon": "--epsilon",
+    "delta": "--delta",
+    "draws": "--draws",
+    "trajectory": "--trajectory",
+    "rho": "--rho",
+    "mechanism": "--mechanism",
+    "mechanisms": "--mechanism",
+}
 WARNING = "NOT PRIVATE: measured on the data themselves. Keep it with the data; publish nothing of it."
 _CAPTIONS = {
     "counts": "Rows weighted by their records; bands are 2 standard errors of {draws:,} draws, lines without one are exact. Support:"
@@ -69,13 +77,13 @@ def compare(
     _check_numbers(delta, draws, trajectory, rho)
     dataset, steps = _data(data, settings or [], trajectory)
     results: Sequence[Any]
+    _find(mechanism or [], on_counts=steps is None)
     if steps is None:
         dataset, kept = _connected(dataset)
         results = _counts(dataset, epsilons, delta, draws, support, seed, mechanism or None)
         verdicts = count_verdicts(results)
         said = kept + _CAPTIONS["counts"].format(draws=draws, support=support, delta=delta) + _infinite(results)
     else:
-        _register(mechanism or [])
         results, path = _trajectory(dataset, epsilons, rho, steps, seed)
         verdicts, said = trajectory_verdicts(results), f"{path} {_CAPTIONS['trajectory']}"
     lines = [WARNING, "", f"Data: {dataset.source}", said, "", *_table(results), "", *(f"- {line}" for line in verdicts)]
@@ -97,9 +105,16 @@ def _epsilons(text: str) -> list[float]:
     return sorted(values)
 
 
-def _register(mechanisms: list[str]) -> None:
-    """Import the modules of mechanisms of the user's own; each must register its kind."""
-    if mechanisms:
+def _find(mechanisms: list[str], *, on_counts: bool) -> None:
+    """Look the mechanisms up, and import the modules of the user's own: each must register its kind."""
+    if not mechanisms:
+        return
+    if on_counts:
+        from dpjax.counts import protocol as counts
+
+        for one in mechanisms:
+            counts.mechanism(one)
+    else:
         from dpjax.trajectory.protocol import find
 
         for one in mechanisms:

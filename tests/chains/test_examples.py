@@ -1,4 +1,4 @@
-"""The examples in the docstrings and on the page of this room run and say what they show."""
+"""The examples in the docstrings and on the page of the chains package run and say what they show."""
 
 import doctest
 import importlib
@@ -6,10 +6,10 @@ import pathlib
 
 import pytest
 
-ROOM = ["chain", "counting", "deviation", "entropy", "ergodicity", "gth", "mixing", "simulate", "stationary", "structure"]
+MODULES = ["chain", "counting", "mixing", "simulate", "stationary"]
 
 
-@pytest.mark.parametrize("name", ROOM)
+@pytest.mark.parametrize("name", MODULES)
 def test_docstrings(name):
     assert doctest.testmod(importlib.import_module(f"dpjax.chains.{name}")).failed == 0
 

@@ -191,7 +191,7 @@ def test_the_folded_normal_mean():
     assert still == 0.4
 
 
-@pytest.mark.parametrize("name", ["stationary", "losses"])
+@pytest.mark.parametrize("name", ["stationary", "optimise"])
 def test_examples_in_docstrings(name):
     import importlib
 

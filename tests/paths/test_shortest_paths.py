@@ -218,7 +218,7 @@ def test_the_self_reading_of_the_diagonal_is_refused_with_its_reason():
     ("call", "message"),
     [
         (lambda: shortest_paths(np.ones((2, 3)) / 3), r"chain is \(2, 3\). .*square"),
-        (lambda: shortest_paths(np.zeros((0, 0))), r"chain is \(0, 0\); "),
+        (lambda: shortest_paths(np.zeros((0, 0))), r"chain is \(0, 0\)\. "),
         (lambda: shortest_paths([[0.5, 0.6], [0.5, 0.5]]), r"chain is \{0: 1.1\}. Make these rows sum to 1"),
         (lambda: shortest_paths([[1.5, -0.5], [0.5, 0.5]]), r"chain is \[1.5, -0.5\]. .*between 0 and 1"),
         (lambda: shortest_paths([[math.nan, 1.0], [0.5, 0.5]]), "chain is .*nan.*between 0 and 1"),
@@ -228,10 +228,10 @@ def test_the_self_reading_of_the_diagonal_is_refused_with_its_reason():
         (lambda: shortest_paths(P3, dtype=np.float16), "dtype is .*float16.*. Choose"),
         (lambda: distances_to(P3, [0], "floyd_warshall"), "method is 'floyd_warshall'. Choose among"),
         (lambda: distances_to(P3, [3]), r"targets is \[3\]. Give indices of the chain's states, 0 to 2"),
-        (lambda: distances_to(P3, [-1]), r"targets is \[-1\]; "),
+        (lambda: distances_to(P3, [-1]), r"targets is \[-1\]\. "),
         (lambda: distances_to(P3, [0.5]), r"targets is \[0.5\]. Give a list of at least one state index"),
-        (lambda: distances_to(P3, []), r"targets is \[\]; "),
-        (lambda: distances_to(P3, 1), "targets is 1; "),
+        (lambda: distances_to(P3, []), r"targets is \[\]\. "),
+        (lambda: distances_to(P3, 1), r"targets is 1\. "),
     ],
 )
 def test_bad_input_names_the_argument_the_value_and_the_mend(call, message):

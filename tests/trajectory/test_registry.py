@@ -179,9 +179,9 @@ def test_what_is_not_registered_is_refused_with_what_is(toy, chain, call, tmp_pa
         code, _, said = call(*words)
         assert code == 2
         assert "hops" in said
-    with pytest.raises(ValueError, match="kind is 'mechanism2'; did you mean mechanism1"):
+    with pytest.raises(ValueError, match=r"kind is 'mechanism2'\. Did you mean mechanism1"):
         make(chain, "mechanism2", epsilon=1.0)
-    with pytest.raises(ValueError, match="option is 'rhoo'; known are rho"):
+    with pytest.raises(ValueError, match=r"option is 'rhoo'\. Known are rho"):
         make(chain, "mechanism1", epsilon=1.0, rhoo=1.0)
     for kind, options, said in (
         ("mechanism1", {"rho": 0.0}, "rho is 0.0"),
@@ -194,11 +194,11 @@ def test_what_is_not_registered_is_refused_with_what_is(toy, chain, call, tmp_pa
 
 
 def test_two_kinds_of_one_word_or_two_options_of_one_name_are_refused():
-    with pytest.raises(ValueError, match="kind is 'chen'; it is registered already"):
+    with pytest.raises(ValueError, match=r"kind is 'chen'\. It is registered already"):
         register("chen", TrajectoryMechanism, long_name="another")
     with pytest.raises(ValueError, match="option rho of kind is 'other'"):
         register("other", TrajectoryMechanism, options=(Option("rho", 2.0, "another radius"),), long_name="other")
-    with pytest.raises(ValueError, match="option is 'epsilon'; choose a name that Python allows"):
+    with pytest.raises(ValueError, match=r"option is 'epsilon'\. Choose a name that Python allows"):
         register("other", TrajectoryMechanism, options=(Option("epsilon", 2.0, "another"),), long_name="other")
     with pytest.raises(ValueError, match="kind is 'a:b'"):
         register("a:b", TrajectoryMechanism, long_name="other")
