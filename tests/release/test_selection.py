@@ -347,7 +347,7 @@ def test_a_statement_without_a_private_support_is_taken_at_its_word_and_a_damage
         {"selection_scale_exactly": "-1"},
         {"selection_threshold": "x"},
     ):
-        with pytest.raises(ValueError, match="[Tt]he statement"):
+        with pytest.raises(ValueError, match=r"[Tt]he statement"):
             true_delta(whole | wrong)
     with pytest.raises(ValueError, match="spends more than the selection_epsilon"):
         true_delta(whole | {"selection_scale_exactly": "1"})
