@@ -115,9 +115,10 @@ def _short(value: Any, limit: int = 200) -> str:
 
 
 def _capital(text: str) -> str:
-    """`text` with a capital, unless its first word is a name in code such as `m.scale`."""
+    """`text` with a capital, unless its first word is a name in code such as `m.scale` or a symbol such as k."""
     first = text.split(" ", 1)[0]
-    return text if not first.isalpha() else text[0].upper() + text[1:]
+    symbol = len(first) == 1 and first != "a"
+    return text if symbol or not first.isalpha() else text[0].upper() + text[1:]
 
 
 def _sentence(text: str) -> str:

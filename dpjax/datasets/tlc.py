@@ -109,7 +109,7 @@ def _batches(path: PathLike, timed: bool) -> Iterator[list[Any]]:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
-        invalid_file(path, "reading parquet needs pyarrow, which is not installed", "pip install 'dpjax[parquet]'")
+        invalid_file(path, "reading parquet needs pyarrow, which is not installed", "install it with pip install 'dpjax[parquet]'")
     with plain_errors(path), _plain_arrow_errors(path, pa.ArrowException), open(path, "rb") as stream:
         file = pq.ParquetFile(stream)
         names = file.schema_arrow.names

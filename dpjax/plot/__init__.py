@@ -18,7 +18,7 @@ from dpjax.plot.style import read_outlines
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["describe_rows", "draw", "has_rows", "read_outlines", "row_table"]
+__all__ = ["draw", "read_outlines"]
 
 
 def draw(results: xr.Dataset, directory: str | pathlib.Path, outlines: maps.Outlines | None = None) -> list[pathlib.Path]:

@@ -145,11 +145,11 @@ def available(cluster: str) -> Any:
         raise InputError(
             "submitit",
             "is not installed",
-            "pip install 'dpjax[cluster]', or write a script for sbatch with --script FILE, which needs nothing",
+            "install it with pip install 'dpjax[cluster]', or write a script for sbatch with --script FILE, which needs nothing",
         ) from None
     if cluster == "slurm" and not all(map(shutil.which, ("sbatch", "srun", "squeue"))):
         raise InputError(
-            "cluster", "is 'slurm'", "sbatch is not on the PATH: call this where SLURM's commands are, or use --cluster local"
+            "cluster", "is 'slurm'", "its sbatch is not on the PATH: call this where SLURM's commands are, or use --cluster local"
         )
     return submitit
 

@@ -109,7 +109,10 @@ def test_the_plain_script_names_what_is_missing(call, config, tmp_path, monkeypa
             ("--cluster", "local", "--memory", "4G"),
             "--cluster is 'local'. --partition, --account, --time, --memory, --cpus, --gpus and --sbatch are for",
         ),
-        (("--cluster", "slurm"), "--cluster is 'slurm'. Sbatch is not on the PATH: call this where SLURM's commands are, or use"),
+        (
+            ("--cluster", "slurm"),
+            "--cluster is 'slurm'. Its sbatch is not on the PATH: call this where SLURM's commands are, or use",
+        ),
         (("--cluster", "slurm", "--sbatch", "qos"), "--sbatch is 'qos'. Write it as option=value, such as qos=low"),
         (("--cluster", "local", "--set", "sweep.sampels=3"), "sweep.sampels is not a known key. Did you mean sweep.samples?"),
     ],
@@ -133,7 +136,10 @@ def test_without_submitit(call, config, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "submitit", None)
     code, _, complaint = call("submit", config, "--cluster", "local", "--out", tmp_path / "out")
     assert code == 2
-    assert "submitit is not installed. Pip install 'dpjax[cluster]', or write a script for sbatch with --script FILE" in complaint
+    assert (
+        "submitit is not installed. Install it with pip install 'dpjax[cluster]', or write a script for sbatch with --script FILE"
+        in complaint
+    )
     assert call("submit", config, "--script", tmp_path / "a.sh", "--out", tmp_path / "out")[0] == 0
 
 

@@ -141,4 +141,4 @@ def test_no_trip_left_is_refused_with_the_report(tmp_path, refused):
 def test_without_pyarrow_the_extra_is_named(tmp_path, refused, monkeypatch):
     path = _write(tmp_path / "t.parquet", PULocationID=[1], DOLocationID=[1])
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    refused(read_tlc_trips, "t.parquet", "Pip install 'dpjax[parquet]'", path=path)
+    refused(read_tlc_trips, "t.parquet", "Install it with pip install 'dpjax[parquet]'", path=path)

@@ -306,7 +306,7 @@ def test_no_value_of_a_record_changes_what_is_said_or_the_exit_code(release, fil
         if number:
             code, said, why = release(counts=path.name, out="stopped")
             assert (code, said) == (2, "")
-            assert why.splitlines()[-1].endswith("a label that is not in the public list of labels")
+            assert why.splitlines()[-1].endswith("a label that is not in the public list of labels.")
             assert "4711" not in why
     assert set(told) == {(0, told[0][1])}
 

@@ -24,4 +24,4 @@ def test_the_page_runs(tmp_path, capsys):
 def test_the_docstrings_run():
     assert doctest.testmod(urn) == (0, 2)
     assert doctest.testmod(persons) == (0, 4)
-    assert doctest.testmod(spreads) == (0, 1)
+    assert doctest.testmod(spreads) == (0, 2)
