@@ -39,7 +39,7 @@ import pathlib
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import pydantic
 
@@ -177,9 +177,6 @@ def _value(text: str) -> Any:
         return text
     return parsed["value"] if list(parsed) == ["value"] else text
 
-
-if TYPE_CHECKING:
-    pass
 
 _SAMPLE_BYTES = 8
 

@@ -118,7 +118,7 @@ def test_a_parquet_with_damaged_pages_is_refused(green, tmp_path, refused):
         raw[place] ^= 0xA5
     path = tmp_path / "bad.parquet"
     path.write_bytes(bytes(raw))
-    refused(read_tlc_trips, "bad.parquet", "fetch it again", path=path)
+    refused(read_tlc_trips, "bad.parquet", "Fetch it again", path=path)
 
 
 def test_files_that_are_none_are_refused(tmp_path, write, refused):

@@ -237,7 +237,7 @@ def _refused(capsys, code, out):
 def test_the_command_as_a_process():
     done = subprocess.run([sys.executable, "-m", "dpjax.cli", "run", "nowhere.toml"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr.startswith("dpjax: error: config is 'nowhere.toml'")
+    assert done.stderr.startswith("dpjax: error: CONFIG is 'nowhere.toml'. It cannot be read")
 
 
 def test_the_reproduction_table(tmp_path):

@@ -89,15 +89,15 @@ def test_a_name_that_is_no_folder_is_refused(name):
 
 
 def test_missing_keys_files_and_syntax(tmp_path):
-    with pytest.raises(ValueError, match=r"^workload is missing \(1 more after this one\)$"):
+    with pytest.raises(ValueError, match=r"^workload is missing \(1 more after this one\)\. Give it\.$"):
         sweep.from_table({"name": "n"})
-    with pytest.raises(ValueError, match=r"it cannot be read: No such file"):
+    with pytest.raises(ValueError, match=r"\. It cannot be read: No such file"):
         sweep.load_config(tmp_path / "absent.toml")
     (tmp_path / "bad.toml").write_text("name = \n")
-    with pytest.raises(ValueError, match=r"it is not TOML: Invalid value \(at line 1"):
+    with pytest.raises(ValueError, match=r"\. It is not TOML: Invalid value \(at line 1"):
         sweep.load_config(tmp_path / "bad.toml")
     (tmp_path / "bad.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(ValueError, match="it is not TOML"):
+    with pytest.raises(ValueError, match=r"\. It is not TOML"):
         sweep.load_config(tmp_path / "bad.toml")
 
 
