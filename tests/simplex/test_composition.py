@@ -128,7 +128,7 @@ def test_the_extra_is_named_where_it_is_missing(monkeypatch):
         (lambda: privacy_loss_distribution(M, grid=0.0), "grid is 0.0"),
         (lambda: privacy_loss_distribution(M, grid=1e-6), "coarser grid"),
         (lambda: release_event(M, 0), "count is 0"),
-        (lambda: release_accountant("swap"), "adjacency must be .*, got 'swap'"),
+        (lambda: release_accountant("swap"), "adjacency is 'swap'"),
         (
             lambda: composed_delta([(M, 1), (PseudocountMechanism(scale=1.0, pseudocount=1.0, adjacency="add-remove"), 1)], 1.0),
             "under one adjacency",

@@ -139,7 +139,7 @@ def test_calibration_through_a_store_verifies_what_it_returns(random_chain, monk
     fine, matched = exact_scale(m), match_substitution(m, 0.7)
     monkeypatch.setattr(losses_module, "AFFORDABLE", 10)
     monkeypatch.setattr(tiles_module, "BAND", 4)
-    with pytest.raises(ValueError, match="give a folder as store"):
+    with pytest.raises(ValueError, match="Give a folder as store"):
         exact_scale(m)
     for _ in range(2):  # the second time from the store
         coarse = exact_scale(m, tolerance=1e-3, store=tmp_path)
