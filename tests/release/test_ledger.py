@@ -140,8 +140,8 @@ def test_what_is_no_file_or_cannot_be_read_is_no_ledger(tmp_path, monkeypatch):
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -0.5, 10**400])
 def test_a_charge_is_a_number(ledger, wrong):
     before = ledger.read_text()
-    for name in ("epsilon", "delta"):
-        with pytest.raises(ValueError, match=f"^{name} is .*. Give a number from 0"):
+    for name, rule in (("epsilon", "Give a finite number, 0 or more"), ("delta", "Give a number from 0 to below 1")):
+        with pytest.raises(ValueError, match=rf"^{name} is .*\. {rule}"):
             charge(ledger, "taxis", "replace", TENTH._replace(**{name: wrong}))
     with pytest.raises(ValueError, match=r"^epsilon is 1\.79.*e\+308. The ledger"):
         charge(ledger, "taxis", "replace", TENTH._replace(epsilon=1e308), once=Charge(1e308, 0.0, "a chain"))
@@ -189,7 +189,7 @@ def test_two_processes_that_make_the_same_ledger_at_once_both_are_in_it(tmp_path
     """Both stand before the lock, held here, with the check behind them; one makes the ledger, the other adds to it, or is refused."""
     code = """
 import pathlib, sys
-from dpjax.release import Charge, charge, check_affordable
+from dpjax.release.ledger import Charge, charge, check_affordable
 spends, path = float(sys.argv[1]), pathlib.Path("l.json")
 amount, budget = Charge(spends, 0.0, "x"), (1.0, 0.0)
 check_affordable(path, "taxis", "replace", amount, budget=budget)
