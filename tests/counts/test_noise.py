@@ -121,7 +121,7 @@ def test_wrong_numbers_are_refused(bad):
 
 
 def test_wrong_words_and_counts_are_refused():
-    with pytest.raises(ValueError, match=r"adjacency must be .*, got 'person'"):
+    with pytest.raises(ValueError, match=r"adjacency is 'person'\. It must be .*replace"):
         DiscreteLaplaceMechanism(epsilon=1, adjacency="person")
     with pytest.raises(ValueError, match=r"postprocess must be .*, got 'clip'"):
         DiscreteLaplaceMechanism(epsilon=1, postprocess="clip")

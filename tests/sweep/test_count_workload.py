@@ -353,7 +353,7 @@ def test_words_as_axes_are_stored_tabled_and_drawn(tmp_path, axes, zips, lines):
     written = {path.name for path in plot.draw(results, tmp_path / "figures", outlines)}
     assert "c-errors.png" in written
     assert ("c-map-pseudocount.png" in written) == ("epsilon" in axes and not zips)
-    figure = plot.counts.figure(results)
+    figure = plot.counts.count_figure(results)
     words = " ".join(t.get_text() for t in figure.findobj(lambda artist: hasattr(artist, "get_text")))
     for said in (*lines, "(nats)", "8 privatizations a point", "adjacency replace"):
         assert said in words
