@@ -40,7 +40,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from dpjax import _atomic
-from dpjax._errors import require
+from dpjax._errors import invalid, require
 from dpjax.trajectory.graph import Start, StepLaws, Trajectory, initial_law, require_online, trajectory_indices
 
 MARGIN = 1 + 1e-12  # over the round-off of a computed loss
@@ -141,7 +141,8 @@ def _digest(m: StepLaws) -> str:
 
 def require_losses(losses: Float[np.ndarray, "*shape"], m: StepLaws) -> None:
     """ValueError where a loss is no number: it must never pass for none."""
-    require(not np.isnan(losses).any(), "the scale", m.scale, "its losses pass the range of float64; take a smaller epsilon")
+    if np.isnan(losses).any():
+        invalid("the scale", m.scale, "take a smaller epsilon", problem=f"is {m.scale}: its losses pass the range of float64")
 
 
 def _save(tile: Float[np.ndarray, "2 rows columns"], path: pathlib.Path) -> None:
