@@ -56,7 +56,7 @@ class VectorWorkload:
     table: Mapping[str, Any]
 
     name = "dirichlet-vector"
-    law_version = 1
+    law_version = 2
     axes = AXES
 
     @property
