@@ -21,7 +21,7 @@ CHILD = """
 import sys, time
 sys.path[:0] = [{root!r}, {here!r}]
 from dpjax import sweep
-from dpjax.sweep import accumulated
+from dpjax.sweep import runner as accumulated
 import sweep_normals
 
 class Slowly:  # so that a kill meets a sweep under way
@@ -66,7 +66,7 @@ def test_the_memory_limit_changes_no_number(tmp_path, config, stored, reference)
         out = tmp_path / str(memory)
         sweep.run(sweep.plan(config(memory=memory), sweep_normals.Normals(), out=out))
         assert stored(out) == reference
-    with pytest.raises(ValueError, match=r"sweep\.memory is .* one block of 64 samples needs .* smaller sweep\.block"):
+    with pytest.raises(ValueError, match=r"sweep\.memory is .*\. One block of 64 samples needs .* smaller sweep\.block"):
         sweep.run(sweep.plan(config(memory=least - 1), sweep_normals.Normals(), out=tmp_path / "refused"))
     assert not (tmp_path / "refused").exists()
 

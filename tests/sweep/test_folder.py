@@ -237,7 +237,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path, small, monkeypatch):
 HOLD = """
 import sys, pathlib
 sys.path.insert(0, {root!r})
-from dpjax.sweep import lock
+from dpjax.sweep import store as lock
 from dpjax.sweep.grid import Shard
 with lock.held(pathlib.Path({out!r}), {shard}):
     print("held", flush=True)
