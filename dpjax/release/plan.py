@@ -22,7 +22,7 @@ import numpy as np
 
 from dpjax import counts
 from dpjax._errors import require
-from dpjax._rationals import decimal_up, float_down, shown
+from dpjax._rationals import as_written, decimal_up, float_down, shown
 from dpjax.counts import ExactSampler, Neighbours, PersonBound, Planning, Target
 from dpjax.counts.postprocess import laplace_error, uniform_error
 from dpjax.counts.protocol import exactly
@@ -203,9 +203,10 @@ def _draws(form: ExactSampler, n: int, cells: int, row_records: float) -> int:
 
 
 def _cut(epsilon: float, delta: float, share: float) -> tuple[tuple[float, float], tuple[float, float]]:
-    """(epsilon, delta) of the selection and of the model, together at most the whole."""
-    first = tuple(float_down(Fraction(x) * Fraction(share)) for x in (epsilon, delta))
-    rest = tuple(float_down(Fraction(x) - Fraction(y)) for x, y in zip((epsilon, delta), first, strict=True))
+    """(epsilon, delta) of the selection and of the model, together at most the decimals that the whole prints as."""
+    whole = as_written(epsilon), as_written(delta)
+    first = tuple(float_down(x * Fraction(share)) for x in whole)
+    rest = tuple(float_down(x - Fraction(y)) for x, y in zip(whole, first, strict=True))
     return (first[0], first[1]), (rest[0], rest[1])
 
 

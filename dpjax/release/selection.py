@@ -171,23 +171,31 @@ def true_delta(statement: Mapping[str, Any]) -> float:
         ValueError: where the statement lacks a number that its private support needs, or has another in its place.
     """
     if "selection_threshold" not in statement:
+        require("delta" in statement, "statement", None, _STATEMENT, problem="has no delta")
         return float(statement["delta"])
+    spent = Fraction(selection_spent(statement))
+    require(isinstance(statement.get("model_delta"), int | float), "statement", None, _STATEMENT, problem="has no model_delta")
+    return min(1.0, -float_down(-(Fraction(float(statement["model_delta"])) + spent)))
+
+
+def selection_spent(statement: Mapping[str, Any]) -> float:
+    """The delta that the private support of a statement spends at its `selection_epsilon`, by the exact law; raises as `true_delta`."""
     try:
         per_row = statement.get("records_a_person_and_row")
         persons = PersonBound(int(statement["records_a_person"]), per_row) if "records_a_person" in statement else None
         neighbours = Neighbours(str(statement["adjacency"]).removesuffix("-person"), persons)
         scale = Fraction(statement.get("selection_scale_exactly", statement["selection_scale"]))
-        epsilon, model = (Fraction(float(statement[name])) for name in ("selection_epsilon", "model_delta"))
+        epsilon = Fraction(float(statement["selection_epsilon"]))
         private = scale * epsilon >= neighbours.l1
         threshold = int(statement["selection_threshold"])
-        spent = model + Fraction(selection_delta(scale, max(threshold, 1), persons))
+        spent = selection_delta(scale, max(threshold, 1), persons)
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise InputError(
             "the statement says a private support and lacks a number that", "belongs to it", f"{_STATEMENT}"
         ) from error
     require(threshold >= 1, "selection_threshold", threshold, f"the statement is damaged: {_STATEMENT}")
     require(private, "selection_scale", float(scale), "its noise spends more than the selection_epsilon of the statement")
-    return min(1.0, -float_down(-spent))
+    return spent
 
 
 def _missed(scale: Fraction, threshold: int, records: int) -> float:

@@ -38,7 +38,7 @@ import platform
 import textwrap
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import dpjax
 from dpjax._errors import require
@@ -49,7 +49,7 @@ from dpjax.counts.discrete_gaussian import ExactGaussian
 from dpjax.counts.discrete_laplace import ExactLaplace
 from dpjax.counts.protocol import Replaced
 from dpjax.counts.pseudocount import ExactPseudocount
-from dpjax.release.selection import ThresholdedSelection
+from dpjax.release.selection import ThresholdedSelection, selection_spent, true_delta
 
 _CHANGES = {
     ("replace", "record"): "Replacing one record by any other",
@@ -195,8 +195,8 @@ _NOT_PROTECTED = (
 )
 _BARS = "dpjax.release.error_bars(FOLDER) computes them from this release alone; they speak of {of}"
 KEPT = (
-    "the shares among the records kept, at most {records} of a person. Of the shares among all records of the persons nothing is promised:"
-    " they may lie outside the bars far more often"
+    "the shares among the records kept, at most {records} of a person, within the support. Of the shares among all records of the persons nothing"
+    " is promised: they may lie outside the bars far more often"
 )
 SUPPORTED = "the shares among the records within the support"
 
@@ -242,13 +242,32 @@ def build(
 def restated(statement: Mapping[str, Any]) -> dict[str, Any]:
     """A statement of version 1 with the claims of version 2, found from the parameters that it holds.
 
-    Raises: ValueError for a statement of another version, and for one with a private support, whose own cost was stated wrongly too.
+    A private support is charged what it really spends (`selection.true_delta`), in the claims and in `delta`.
+
+    Raises: ValueError for a statement of another version, and for one that lacks a number of its parts.
     """
     require(statement.get("format") == _FIRST, "format", statement.get("format"), f"give a {_FIRST}")
-    require("selection" not in statement, "support", "private", "its support spent more than it says too: see SECURITY.md")
-    form = _form(statement)
-    found = claims(form, None, epsilon=statement["epsilon"], delta=statement["delta"])
-    return {**statement, "format": FORMAT, "restates": _FIRST, **_said(form, found)}
+    delta, selection, own = true_delta(statement), None, statement
+    if "selection_threshold" in statement:
+        require(
+            "model_epsilon" in statement,
+            "statement",
+            None,
+            "give a statement.json as dpjax wrote it",
+            problem="has no model_epsilon",
+        )
+        own = {**statement, "epsilon": statement["model_epsilon"], "delta": statement["model_delta"]}
+        selection = _Spent(statement["selection_epsilon"], selection_spent(statement))
+    form = _form(own)
+    found = claims(form, selection, epsilon=statement["epsilon"], delta=delta)
+    return {**statement, "delta": delta, "format": FORMAT, "restates": _FIRST, **_said(form, found)}
+
+
+class _Spent(NamedTuple):
+    """What a private support spends."""
+
+    epsilon: float
+    delta: float
 
 
 def speaks_of(statement: Mapping[str, Any]) -> str:

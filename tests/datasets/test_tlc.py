@@ -107,7 +107,7 @@ def test_a_month_is_a_year_and_a_month(green, refused, month):
 def test_a_truncated_parquet_is_refused(green, tmp_path, refused, keep, word):
     path = tmp_path / "cut.parquet"
     path.write_bytes(green.read_bytes()[:keep])
-    refused(read_tlc_trips, "cut.parquet", word, "fetch it again", path=path)
+    refused(read_tlc_trips, "cut.parquet", word, "Fetch it again", path=path)
 
 
 def test_a_parquet_with_damaged_pages_is_refused(green, tmp_path, refused):

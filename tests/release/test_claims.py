@@ -19,7 +19,7 @@ import pytest
 from dpjax._rationals import decimal_down, decimal_up, shown
 from dpjax.counts import PersonBound, PseudocountMechanism
 from dpjax.design.matrix import certify
-from dpjax.release import Plan, restated
+from dpjax.release import Plan, restated, true_delta
 from dpjax.release.statement import factor_up, in_words, shown_factor
 from tests.release.laws import dirichlet_multinomial, outcomes
 
@@ -406,8 +406,20 @@ def test_a_statement_of_version_1_is_restated_from_its_own_numbers(made, form, p
     assert {name: again[name] for name in new if name in again} == {name: statement[name] for name in new if name in statement}
     with pytest.raises(ValueError, match="format is"):
         restated(statement)
-    with pytest.raises(ValueError, match="support is"):
-        restated({**old, "selection": "OpenDP"})
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_statement_of_version_1_with_a_private_support_is_restated_with_what_it_spent(made, form):
+    statement = made(form, "add-remove", False, "private").statement()
+    old = {**statement, "format": "dpjax privacy statement, version 1", "selection_threshold": statement["selection_threshold"] - 1}
+    again, more = restated(old), statement["selection_delta_spent"]
+    assert again["delta"] == true_delta(old) > true_delta(statement) >= statement["model_delta"] + more * (1 - 1e-12)
+    assert again["claims"][0]["delta"] == again["delta"]
+    assert again["claims"][1]["delta"] > statement["claims"][1]["delta"]
+    assert again["claims"][1]["epsilon"] == statement["claims"][1]["epsilon"]
+    for name in ("model_epsilon", "model_delta", "selection_scale"):
+        with pytest.raises(ValueError, match="statement"):
+            restated({key: value for key, value in old.items() if key != name})
 
 
 SECURITY = pathlib.Path(__file__).resolve().parents[2] / "SECURITY.md"

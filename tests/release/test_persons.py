@@ -267,7 +267,10 @@ def test_error_bars_cover_the_shares_of_the_records_kept_and_promise_nothing_of_
         everything.append(inside[1].mean())
     assert np.mean(kept) > 0.95
     assert np.mean(everything) < 0.7
-    said = "the shares among the records kept, at most 3 of a person. Of the shares among all records of the persons nothing is promised"
+    said = (
+        "the shares among the records kept, at most 3 of a person, within the support. Of the shares among all records of the"
+        " persons nothing is promised"
+    )
     for place in (bars.attrs["speaks_of"], *(bars[name].attrs["speaks_of"] for name in bars), plan.statement()["error_bars"]):
         assert said in place
     assert "records kept" not in Plan.make(LABELS, epsilon=1.0, delta=0.02, form=mechanism).statement()["error_bars"]
