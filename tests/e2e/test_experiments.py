@@ -12,8 +12,7 @@ from dpjax.chains import MarkovChain
 from dpjax.counts import DiscreteLaplaceMechanism
 from dpjax.counts.postprocess import expected_kl_floored
 from dpjax.trajectory import kappa, substitution_epsilon
-from experiments import __main__ as every
-from experiments import accountants, calibration
+from experiments import accountants, calibration, every
 from experiments.reproduction import Row
 
 
@@ -117,3 +116,11 @@ def test_a_wrong_number_of_processes_is_refused(monkeypatch, capsys):
     with pytest.raises(SystemExit, match="2"):
         every.main()
     assert "--processes is 0; give 1 or more" in capsys.readouterr().err
+
+
+def test_the_processes_of_the_command_find_what_they_are_to_run():
+    """`python -m experiments` is the module __main__ there, where a process that it starts finds nothing of it."""
+    from experiments import __main__ as command
+
+    assert command.main is every.main
+    assert (every._apart.__module__, every.main.__module__) == ("experiments.every", "experiments.every")
