@@ -33,7 +33,7 @@ Candidate r has the gap g_r >= 0, a whole number of steps of size 1/D, the best 
 random order; toss a coin of bias exp(-g_r / D) at each; the first to show is chosen.
 
 *It ends*: the best candidate's coin always shows. *The order is uniform*: the next candidate is a uniform one of those not yet
-visited, from the operating system's bits. *The coins are exact*: `exact_coins.coin_exp`. So the draw has exactly the law of
+visited, from the operating system's bits. *The coins are exact*: `coin_exp`. So the draw has exactly the law of
 Algorithm 1 of the trajectory paper at these gaps, and Lemma 1 (selection page) holds for it without any correction: where the
 costs of two inputs differ by D_r, the log ratio of the laws is at most the range of D_r, and the numbers it is applied to are
 the whole numbers themselves.

@@ -5,7 +5,7 @@ they are computed from (24), and the copies that netCDF makes of them; the peak 
 report, on top of BASE for the libraries and the accountant. On the disk a probability takes at most 25 bytes as text and, with the
 draws and the support, 17 in netCDF. Draws that pass 2^62 are made one by one, which keeps 8 bytes for each draw of a row.
 
-A stream holds the whole-number distances of all pairs up to `lengths.FULL_TABLE` states, twice while they are put together; the public
+A stream holds the whole-number distances of all pairs up to `trajectory.FULL_TABLE` states, twice while they are put together; the public
 chain is read as text, of which a cell of two bytes or more becomes an object.
 
 The records themselves are read before the charge; how many pairs they hold is not public and is no part of the need. What the draw copies of

@@ -1,7 +1,7 @@
 """A private support: the transitions whose noisy count reaches a threshold, in exact arithmetic, and what that costs.
 
 A pair with c >= 1 records is kept when c + Z >= T: Z is whole, independent for each pair, P(Z = z) proportional to e^(-|z|/b), b
-rational, T >= 1 whole (`exact_coins.discrete_laplace`). A pair without a record is never kept. What is released is a function of
+rational, T >= 1 whole (`_exact.discrete_laplace`). A pair without a record is never kept. What is released is a function of
 the set of pairs kept. With q = e^(-1/b), c records are kept with probability
 
     g(c) = q^(T - c)/(1 + q) for 1 <= c <= T,    1 - g(c) = q^(c - T + 1)/(1 + q) for c >= T - 1,    g(0) = 0,
@@ -60,7 +60,7 @@ from dpjax.counts.neighbours import given
 Pairs = Mapping[tuple[int, int], int]  # (from, to) -> count, by index
 _LARGEST = 2**40  # of a scale or a threshold
 _SAFETY = 1 + 1e-12  # above the round-off of a sum of h
-_STATEMENT = "give a statement.json as dpjax wrote it"
+WRITTEN = "give a statement.json as dpjax wrote it"
 _TOO_LITTLE = "too little for a private support: raise epsilon, delta or the share"
 
 
@@ -171,10 +171,10 @@ def true_delta(statement: Mapping[str, Any]) -> float:
         ValueError: where the statement lacks a number that its private support needs, or has another in its place.
     """
     if "selection_threshold" not in statement:
-        require("delta" in statement, "statement", None, _STATEMENT, problem="has no delta")
+        require("delta" in statement, "statement", None, WRITTEN, problem="has no delta")
         return float(statement["delta"])
     spent = Fraction(selection_spent(statement))
-    require(isinstance(statement.get("model_delta"), int | float), "statement", None, _STATEMENT, problem="has no model_delta")
+    require(isinstance(statement.get("model_delta"), int | float), "statement", None, WRITTEN, problem="has no model_delta")
     return min(1.0, -float_down(-(Fraction(float(statement["model_delta"])) + spent)))
 
 
@@ -190,10 +190,8 @@ def selection_spent(statement: Mapping[str, Any]) -> float:
         threshold = int(statement["selection_threshold"])
         spent = selection_delta(scale, max(threshold, 1), persons)
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
-        raise InputError(
-            "the statement says a private support and lacks a number that", "belongs to it", f"{_STATEMENT}"
-        ) from error
-    require(threshold >= 1, "selection_threshold", threshold, f"the statement is damaged: {_STATEMENT}")
+        raise InputError("the statement", "says a private support and lacks a number that belongs to it", WRITTEN) from error
+    require(threshold >= 1, "selection_threshold", threshold, f"the statement is damaged: {WRITTEN}")
     require(private, "selection_scale", float(scale), "its noise spends more than the selection_epsilon of the statement")
     return spent
 

@@ -49,7 +49,7 @@ from dpjax.counts.discrete_gaussian import ExactGaussian
 from dpjax.counts.discrete_laplace import ExactLaplace
 from dpjax.counts.protocol import Replaced
 from dpjax.counts.pseudocount import ExactPseudocount
-from dpjax.release.selection import ThresholdedSelection, selection_spent, true_delta
+from dpjax.release.selection import WRITTEN, ThresholdedSelection, selection_spent, true_delta
 
 _CHANGES = {
     ("replace", "record"): "Replacing one record by any other",
@@ -253,7 +253,7 @@ def restated(statement: Mapping[str, Any]) -> dict[str, Any]:
             "model_epsilon" in statement,
             "statement",
             None,
-            "give a statement.json as dpjax wrote it",
+            WRITTEN,
             problem="has no model_epsilon",
         )
         own = {**statement, "epsilon": statement["model_epsilon"], "delta": statement["model_delta"]}

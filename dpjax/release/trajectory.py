@@ -16,7 +16,7 @@ D > 10^6 G - 1.001 (edges of a shortest path).
 Mechanism 1 for somebody's data: whole-number distances, exact coins, the operating system's entropy; nothing to seed.
 
 From private state i, given that the sensitive chain is at s, candidate r of N(i) costs D(r, s), a whole number of millionths of a
-unit of length (`lengths`), and permute-and-flip (`exact_selection`) selects with the coins
+unit of length (`WholeDistances`), and permute-and-flip (`_exact`) selects with the coins
 
     exp(-c (D(r, s) - min D)),     c = epsilon / (2 rho 10^6), a rational number.
 
