@@ -29,6 +29,7 @@ _HOME_OF = {
     "TrajectoryMechanism": "dpjax.trajectory",
     "ChenMechanism": "dpjax.trajectory",
     "exact_law": "dpjax.trajectory",
+    "debug_checks": "dpjax._tracing",
     "enable_compilation_cache": "dpjax._compilation_cache",
 }
 _MODULES = {

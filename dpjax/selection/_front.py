@@ -32,8 +32,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from dpjax._errors import require
-from dpjax._float64 import in_float64
 from dpjax._random import open_uniform
+from dpjax._tracing import in_float64
 
 
 def candidate_mask(costs: Float[Array, "*batch m"], where: Any) -> Bool[Array, "*batch m"]:

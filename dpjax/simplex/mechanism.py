@@ -26,7 +26,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from dpjax._errors import invalid, require
-from dpjax._float64 import in_float64
+from dpjax._tracing import in_float64
 from dpjax.simplex import exact, theorem1
 from dpjax.simplex import exact as renyi
 from dpjax.simplex import rows as domain

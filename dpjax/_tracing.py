@@ -1,0 +1,67 @@
+"""What a public function does with concrete values and with traced ones.
+
+*Concrete.* Checks run on the host and raise `InputError`. What states a privacy parameter is computed in float64 under a local scope
+(`in_float64`) and returned as NumPy float64, rounded to the safe side. dpjax never changes JAX's global settings.
+
+*Traced* (under `jit`, `vmap`, `grad`, `scan`). The same call returns the traced value in the dtype of its inputs, not rounded. Checks of values
+are skipped: a trace has none. Checks of shapes and dtypes always run.
+
+*Debugging.* Inside `with debug_checks():` the skipped checks become `jax.experimental.checkify` errors (`check_traced`):
+
+    with dpjax.debug_checks():
+        error, value = jax.jit(checkify.checkify(f))(x)
+    error.throw()
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any, ParamSpec
+
+import jax
+import numpy as np
+from jax.experimental import checkify
+
+_Arguments = ParamSpec("_Arguments")
+_debug = jax.make_user_context(False)  # part of the key of every trace, so that a cached program is not taken for a checked one
+
+
+def is_traced(*values: Any) -> bool:
+    """Whether any leaf of `values`, pytrees, is traced."""
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values))
+
+
+@contextlib.contextmanager
+def debug_checks() -> Iterator[None]:
+    """A context in which functions traced with `jax.experimental.checkify.checkify` check their values too.
+
+    Without `checkify.checkify` around the function JAX reports that a check was not functionalized.
+    """
+    with _debug(True):
+        yield
+
+
+def check_traced(condition: Any, argument: str, rule: str, **values: Any) -> None:
+    """Under `debug_checks`, a checkify error "argument must rule" unless every entry of the traced `condition` holds; else nothing.
+
+    Args:
+        condition: a boolean array, traced.
+        argument: the argument's name.
+        rule: what it must do, as it follows "must": "be positive".
+        values: traced arrays of one shape that the message shows: the rule may hold "{name}".
+    """
+    if _debug.value:
+        checkify.check(jax.numpy.all(condition), f"{argument} must {rule}", **values)
+
+
+def in_float64(function: Callable[_Arguments, Any]) -> Callable[_Arguments, Any]:
+    """`function` run in float64 on the host's arguments, its arrays returned as NumPy; do not call the result under a trace."""
+
+    @functools.wraps(function)
+    def wrapped(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> Any:
+        with jax.enable_x64(True):
+            return jax.tree.map(np.asarray, function(*args, **kwargs))
+
+    return wrapped
