@@ -77,21 +77,30 @@ def refuse_unknown(keys: Iterable[str], known: Iterable[str], where: str = "") -
 
 
 def _fault(model: type[pydantic.BaseModel], fault: Any, where: str) -> InputError:
-    location: Sequence[Any] = fault["loc"]
+    location: Sequence[Any] = fault["loc"][issubclass(model, pydantic.RootModel) :]  # a union's place begins with its tag
     key = _dotted(where, *location)
+    if fault["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        return _fault_of_tag(fault, key)
     if fault["type"] == "extra_forbidden":
         return unknown_key(str(location[-1]), _fields_at(model, location[:-1]), _dotted(where, *location[:-1]))
     if fault["type"] == "missing":
         return InputError(key, "is missing", "give it")
     if fault["type"] == "value_error":
         inner = fault["ctx"]["error"]
-        if isinstance(inner, pydantic.ValidationError):  # a validator that itself used a model
-            return _fault(model, inner.errors(include_url=False)[0], key)
         if isinstance(inner, InputError):  # the validator of one key knows the key's own name only
             own = bool(location) and inner.argument == str(location[-1])
             return inner.renamed(key) if own else inner
         return InputError(key, "cannot be used", str(inner), value=fault["input"])
     return InputError(key, f"is {fault['input']!r}", fault["msg"], value=fault["input"])
+
+
+def _fault_of_tag(fault: Any, key: str) -> InputError:
+    """The word that chooses among the tables of a union is missing, or is none of them."""
+    context = fault["ctx"]
+    name = _dotted(key, context["discriminator"].strip("'"))
+    if "tag" not in context:
+        return InputError(name, "is missing", "give it")
+    return InputError(name, f"is {context['tag']!r}", f"choose among {context['expected_tags']}")
 
 
 def _dotted(*parts: Any) -> str:
