@@ -24,6 +24,7 @@ Results depend on the counts: they are experiments, not releases.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import functools
@@ -37,7 +38,7 @@ import pydantic
 from jaxtyping import Array, Bool, Float
 
 from dpjax import counts as mechanisms
-from dpjax._errors import invalid, require
+from dpjax._errors import InputError, invalid, require
 from dpjax.chains import gth
 from dpjax.counts import CountMechanism, Neighbours, Target
 from dpjax.counts.protocol import parameters
@@ -108,6 +109,14 @@ class CountTable(Table):
     support: Literal["all", "observed"] = pydantic.Field(default="all", title="where the public support comes from")
     uniform_weight: float = pydantic.Field(default=1e-9, ge=1e-20, lt=1, title="weight of the uniform law in every private row")
     precision: Literal["float32", "float64"] = pydantic.Field(default="float32", title="type of the draws")
+
+    @pydantic.field_validator("name", mode="before")
+    @classmethod
+    def _by_its_name(cls, word: Any) -> Any:
+        """The mechanism's name for one of its aliases."""
+        with contextlib.suppress(InputError):  # what is none is refused with the list of the names
+            return word if ":" in str(word) else mechanisms.mechanism(word).name
+        return word
 
 
 def table_of(more: Sequence[str] = ()) -> type[CountTable]:
