@@ -39,11 +39,14 @@ DONE, FAILED, WRONG, FAULT, STOPPED = 0, 1, 2, 70, 130
 
 
 class Ended(BaseException):
-    """A command ended by `error` after something was released or charged: `done` says what, in place of what else is kept."""
+    """A command ended by `error` after something was released or charged: `done` says what, in place of what else is kept.
 
-    def __init__(self, error: BaseException, done: str) -> None:
+    code: the exit code of an error that a user can correct, in place of its own.
+    """
+
+    def __init__(self, error: BaseException, done: str, code: int | None = None) -> None:
         super().__init__(done)
-        self.error, self.done = error, done
+        self.error, self.done, self.code = error, done, code
 
 
 def guarded(command: Callable[..., int], options: Mapping[str, str] | None = None, kept: str = _KEPT) -> Callable[..., None]:
@@ -63,7 +66,7 @@ def guarded(command: Callable[..., int], options: Mapping[str, str] | None = Non
             with naming_options(options or {}):
                 code = command(*args, **kwargs)
         except Ended as end:
-            code = _explained(end.error, end.done)
+            code = _explained(end.error, end.done, end.code)
         except (Exception, KeyboardInterrupt, Terminated) as error:
             code = _explained(error, kept)
         _last_words(code)
@@ -84,12 +87,15 @@ def _last_words(code: int) -> None:
             say("done; the reader of standard output closed it before the last words", DONE)
 
 
-def _explained(error: BaseException, kept: str) -> int:
+def _explained(error: BaseException, kept: str, code: int | None = None) -> int:
     if os.environ.get("DPJAX_TRACEBACK"):
         traceback.print_exception(error)
     if isinstance(error, (KeyboardInterrupt, Terminated)):
         left = "" if kept == _KEPT else kept
         return say(_joined(str(error) or "stopped", left), error.code if isinstance(error, Terminated) else STOPPED)
+    if code is not None and isinstance(error, (OSError, MemoryError, ValueError)):
+        why = getattr(error, "strerror", None) or str(error) or "there is not enough memory"
+        return say(_joined(f"error: {why}", kept), code)
     if isinstance(error, OSError):
         return say(*_disk(error, kept))
     if isinstance(error, MemoryError):

@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PLAIN = "import sys; from dpjax.cli import main; sys.exit(main())"
 SLOW_FLUSH = """
 import sys, time
-from dpjax.release import model as output
+from dpjax import _atomic as output
 flush = output.flush
 def slow(path):
     if path.name.endswith(".csv"):
