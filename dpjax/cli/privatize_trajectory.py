@@ -17,9 +17,8 @@ import typer
 
 from dpjax import _atomic as atomic
 from dpjax.cli import publishing
-from dpjax.cli.errors import DONE, naming_options
+from dpjax.cli.errors import DONE, check_output, is_heard, naming_options
 from dpjax.cli.publishing import Account, LedgerOptions, check_paths, open_account, spending
-from dpjax.cli.signals import check_output, is_heard
 
 if TYPE_CHECKING:
     from dpjax.chains import MarkovChain

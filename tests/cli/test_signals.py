@@ -99,7 +99,7 @@ def test_a_hangup_that_is_ignored_stays_ignored(tmp_path):
 
 
 def test_a_second_signal_does_not_disturb_the_clearing_up():
-    from dpjax.cli.signals import Terminated, ending_orderly
+    from dpjax.cli.errors import Terminated, ending_orderly
 
     cleared = []
 
