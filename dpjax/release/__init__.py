@@ -16,7 +16,7 @@ Nothing here takes a seed, and no float reaches a random decision.
 """
 
 from dpjax.release.error_bars import error_bars
-from dpjax.release.ledger import Budget, charge, open_ledger
+from dpjax.release.ledger import Charge, charge
 from dpjax.release.model import PrivateModel, private_report, read_release, write_private, write_release
 from dpjax.release.plan import Plan, restated
 from dpjax.release.records import read_public_labels, read_public_support, read_records
@@ -27,7 +27,7 @@ from dpjax.release.stream import StreamPlan, trajectory_statement
 from dpjax.release.trajectory import StreamError, TrajectoryRelease, private_lines
 
 __all__ = [
-    "Budget",
+    "Charge",
     "Claim",
     "PersonColumn",
     "PersonSampler",
@@ -43,7 +43,6 @@ __all__ = [
     "TrajectoryRelease",
     "charge",
     "error_bars",
-    "open_ledger",
     "private_lines",
     "private_report",
     "read_public_labels",

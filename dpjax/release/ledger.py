@@ -59,16 +59,6 @@ class Due(NamedTuple):
     once: Charge | None = None
 
 
-def open_ledger(path: pathlib.Path, budget: Budget) -> None:
-    """Make the ledger of a data set, or see that it is there with this very budget; ValueError where it is another."""
-    _check_amounts("budget ", budget.epsilon, budget.delta)
-    with _locked(path):
-        exists = path.exists()
-        ledger = _load(path, budget)
-        if not exists:
-            _store(path, ledger)
-
-
 def charge(
     path: pathlib.Path, data_set: str, adjacency: str, amount: Charge, *, once: Charge | None = None, budget: Amounts | None = None
 ) -> tuple[float, float]:
