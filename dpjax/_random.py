@@ -1,16 +1,15 @@
-"""Threefry-2x32, the hash behind JAX's typed keys, as plain arithmetic: it fuses with what reads its words and fills the vector units.
+"""Random words and uniform numbers of JAX's typed keys, as plain arithmetic.
 
-The 20-round Threefry of Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011). `jax.random` gives
-the same words, by a loop over the rounds that a CPU does not vectorise. With a key of the words k,
+*Threefry-2x32*, the hash behind the keys: written so, it fuses with what reads its words and fills the vector units. The 20-round Threefry
+of Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011). `jax.random` gives the same words, by a loop over
+the rounds that a CPU does not vectorise. With a key of the words k,
 
     fold_in(key, i) has the words threefry2x32(k, 0, i),     split(key, n)[i] has the words threefry2x32(k, 0, i),
 
 and the 64-bit number i of `jax.random.bits` is those two words side by side, the first one high.
 
-Uniform numbers that are fine where it matters: near zero.
-
-`jax.random.uniform` in float32 takes 2^23 values, so that -log of it stops at 15.94 and a candidate of probability below
-e^-15.94 is never chosen: an infinite privacy loss. Here two 32-bit words a, b become
+*Uniform numbers* that are fine where it matters: near zero. `jax.random.uniform` in float32 takes 2^23 values, so that -log of it stops at
+15.94 and a candidate of probability below e^-15.94 is never chosen: an infinite privacy loss. Here two 32-bit words a, b become
 
     u = a 2^-32 + (b + 1/2) 2^-64,
 

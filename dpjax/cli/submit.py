@@ -1,6 +1,6 @@
 """`dpjax submit CONFIG`: the shards of a sweep as jobs on SLURM or as processes on this machine, or a script for sbatch.
 
-A shard is a `Job`: a command to run, where, and the log that it writes. This is all that submitit pickles.
+A `Job` is one shard: a command to run, where, and the log that it writes. This is all that submitit pickles.
 """
 
 from __future__ import annotations

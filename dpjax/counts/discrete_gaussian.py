@@ -137,7 +137,6 @@ def _concentrated_variance(epsilon: float, delta: float, squared: int) -> Fracti
     return Fraction(high, _PERSON_GRID)
 
 
-@register
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DiscreteGaussianMechanism(NoiseMechanism):
     """counts -> counts + discrete Gaussian noise -> the simplex. variance: that of the exponent, public.
@@ -239,6 +238,9 @@ class DiscreteGaussianMechanism(NoiseMechanism):
     def variants(cls) -> Sequence[Variant]:
         """The floor alone."""
         return [Variant(cls.title, {})]
+
+
+register(DiscreteGaussianMechanism, "gaussian")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

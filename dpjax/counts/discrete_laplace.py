@@ -44,7 +44,6 @@ def laplace_noise(key: Key[Array, ""], like: Float[Array, "*shape"], scale: Floa
     return up - down
 
 
-@register
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DiscreteLaplaceMechanism(NoiseMechanism):
     """counts -> counts + discrete Laplace noise -> the simplex. epsilon > 0, nats; postprocess "floor" or "project".
@@ -131,6 +130,9 @@ class DiscreteLaplaceMechanism(NoiseMechanism):
     def variants(cls) -> Sequence[Variant]:
         """Both ways to the simplex."""
         return [Variant("discrete Laplace, floored", {}), Variant("discrete Laplace, projected", {"postprocess": "project"})]
+
+
+register(DiscreteLaplaceMechanism, "laplace")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -3,12 +3,13 @@
 Lines take their colour from the Okabe-Ito palette and always differ in dash and marker as well; maps take cividis, whose lightness
 is monotone. Every figure carries the data's name, the sample size and, where the data is invented, the word synthetic.
 
-Values of the states drawn on their map: Manhattan's zones as polygons, or the tiles of a synthetic town.
+*Maps* (`value_map`): values of the states on their outlines, Manhattan's zones as polygons, or the tiles of a synthetic town.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -69,6 +70,21 @@ def plain_ticks(axis: Axis) -> None:
 def data_of(results: xr.Dataset) -> str:
     """The sentence that names the data behind stored results."""
     return f"Data: {str(results.attrs['data_source']).rstrip('.')}."
+
+
+def cells(results: xr.Dataset) -> list[xr.Dataset]:
+    """Every computed cell, each with its place on the axes as scalar coordinates."""
+    dims = results["samples"].dims
+    places = itertools.product(*(range(results.sizes[dim]) for dim in dims))
+    every = [results.isel(dict(zip(dims, place, strict=True))) for place in places]
+    return [cell for cell in every if str(cell["status"].values) == "done"]
+
+
+def setting(cell: xr.Dataset, key: str, default: Any = None) -> Any:
+    """The value of a key of [mechanism] in a cell: on an axis, or in the config that is kept with the results."""
+    if key in cell.coords:
+        return cell[key].values.item()
+    return json.loads(cell.attrs["law"])["mechanism"].get(key, default)
 
 
 def caption(figure: Figure, text: str) -> None:

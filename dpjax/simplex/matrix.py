@@ -188,6 +188,8 @@ class MatrixMechanism:
     gamma: np.ndarray | float | None = None
     withheld: np.ndarray | None = None
 
+    adjacency = "replace-within-row"
+
     def __post_init__(self) -> None:
         shape = self.rows.n_records.shape
         withheld = np.zeros(shape, bool) if self.withheld is None else np.broadcast_to(np.asarray(self.withheld, bool), shape)

@@ -143,7 +143,7 @@ def test_a_refused_release_leaves_no_ledger(release, files):
 
 
 def test_a_failed_write_is_charged_and_leaves_nothing(release, files, monkeypatch):
-    from dpjax.release import model as output
+    from dpjax import _atomic as output
 
     monkeypatch.setattr(output, "flush", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
     code, said, told = release(

@@ -7,9 +7,10 @@ import pathlib
 import numpy as np
 import pytest
 
+from dpjax._atomic import check_usable, write_folder
 from dpjax.release import Plan, error_bars, read_release, write_private, write_release
 from dpjax.release import model as room
-from dpjax.release.model import publish, spreadsheet_safe
+from dpjax.release.model import spreadsheet_safe
 from tests.release.conftest import records_of
 
 STRANGE = ('=HYPERLINK("http://x")', "a,b", "two\nlines", "-3", '"quoted"', "@sum")
@@ -74,8 +75,6 @@ def test_no_two_labels_become_one_in_a_spreadsheet_and_all_come_back(tmp_path):
 
 
 def test_a_place_is_tried_before_it_is_used(tmp_path):
-    from dpjax.release.model import check_usable
-
     check_usable(tmp_path / "new", "--out")
     assert list(tmp_path.iterdir()) == []
     for wrong, said in (
@@ -96,7 +95,7 @@ def test_a_failure_leaves_nothing(tmp_path):
         raise OSError(28, "No space left on device")
 
     with pytest.raises(OSError, match="No space left"):
-        publish(tmp_path / "out", {"a": lambda path: path.write_text("whole"), "b": fail})
+        write_folder(tmp_path / "out", {"a": lambda path: path.write_text("whole"), "b": fail})
     assert list(tmp_path.iterdir()) == []
 
 

@@ -10,7 +10,7 @@ import pytest
 from dpjax._rationals import decimal_down, decimal_up
 from dpjax.chains import MarkovChain
 from dpjax.release import TrajectoryRelease, trajectory_statement
-from dpjax.release.ledger import ChainBudget, chain_budget
+from dpjax.release.stream import ChainBudget, chain_budget
 from dpjax.trajectory import TrajectoryMechanism, substitution_epsilon
 from tests.release_trajectory.random_chains import P4
 
