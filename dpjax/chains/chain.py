@@ -96,7 +96,7 @@ class SparseRows:
         return empty.at[..., rows, self.indices].set(self.data, unique_indices=True)
 
 
-Matrix = Float[np.ndarray, "n n"] | Float[Array, "*batch n n"] | sparse.csr_array | SparseRows
+Matrix = Any  # Float[np.ndarray, "n n"] | csr_array of the host; Float[Array, "*batch n n"] | SparseRows of JAX
 
 
 @jax.tree_util.register_pytree_with_keys_class
@@ -177,7 +177,7 @@ class MarkovChain:
 
     def dense(self) -> Float[np.ndarray, "n n"] | Float[Array, "*batch n n"]:
         """The matrix with its zeros: NumPy, or a JAX array where the chain holds one."""
-        return self.matrix.toarray() if self.is_sparse else self.matrix  # type: ignore[union-attr, return-value]
+        return self.matrix.toarray() if self.is_sparse else self.matrix
 
     @property
     def initial_distribution(self) -> Float[np.ndarray, " n"] | Float[Array, "*batch n"]:
@@ -316,7 +316,8 @@ def _fits(values: Any, indices: np.ndarray) -> bool:
 
 def _csr(data: Any, places: Structure) -> sparse.csr_array:
     """A csr_array of these entries, not copied."""
-    return sparse.csr_array((data, places.indices, places.indptr), shape=(len(places.labels),) * 2)
+    rows: Any = data, places.indices, places.indptr
+    return sparse.csr_array(rows, shape=(len(places.labels),) * 2)
 
 
 def _kept_matrix(P: Any) -> Float[Array, "n n"]:
