@@ -231,8 +231,27 @@ def matrix_of(values: Any, labels: Iterable[Any] | None, argument: str) -> tuple
     return numbers[np.argsort(down)][:, np.argsort(across)], tuple(_plain(label) for label in states)
 
 
+def vector_of(values: Any, labels: Sequence[Any], argument: str) -> Any:
+    """The numbers of a Series, an xarray vector or a table by label, in the order of `labels`; anything without labels as it is."""
+    if isinstance(values, Mapping):
+        names, numbers = list(values), list(values.values())
+    elif hasattr(values, "iloc") and hasattr(values, "index") and len(getattr(values, "shape", ())) == 1:
+        if _is_default(values.index):
+            return values.to_numpy()
+        names, numbers = values.index.tolist(), values.tolist()
+    elif hasattr(values, "dims") and hasattr(values, "coords") and len(values.dims) == 1:
+        if values.dims[0] not in values.coords:
+            return values.values
+        names, numbers = values.coords[values.dims[0]].values.tolist(), values.values.tolist()
+    else:
+        return values
+    require_labels(names)
+    _require_same(argument, names, labels, (argument, "the chain"))
+    by_key = {key_of(name): number for name, number in zip(names, numbers, strict=True)}
+    return np.array([by_key[key_of(label)] for label in labels])
+
+
 def _listed(labels: Iterable[Any]) -> tuple[Any, ...]:
-    require(not isinstance(labels, str | bytes), "labels", labels, "give a list of labels, not one text")
     return tuple(_plain(label) for label in (labels.tolist() if hasattr(labels, "tolist") else labels))
 
 

@@ -23,7 +23,7 @@ import pydantic
 from jaxtyping import Array, Bool, Float, Key
 
 from dpjax._errors import invalid, require
-from dpjax._random import open_uniform
+from dpjax._random import checked_key, open_uniform
 from dpjax.counts.postprocess import POST_PROCESSING, checked_counts, expected_kl_floored, noise_error, reach_of
 from dpjax.counts.protocol import FULL, AuditPair, CountMechanism, Errors, ExactSampler, Law, Options, worst_pair
 
@@ -98,6 +98,7 @@ class NoiseMechanism(CountMechanism):
         self, key: Key[Array, ""], counts: np.ndarray | Array, support: np.ndarray | None = None
     ) -> Float[Array, "*batch n"]:
         """Private shares of each row of counts, (*batch, n); categories outside the public `support` stay 0. A simulation."""
+        key = checked_key(key)
         values = checked_counts(counts)
         mask = None if support is None else jnp.asarray(support, bool)
         noise, parameter = self.noise(np.dtype(values.dtype))

@@ -26,6 +26,7 @@ from jaxtyping import Array, Bool, Float
 
 from dpjax._errors import invalid, require
 from dpjax._exact import polya_urn
+from dpjax._random import checked_key
 from dpjax._rationals import as_written, rounded_up, verified
 from dpjax.counts.accountant import Cost, least_pseudocount, person_cost, record_delta
 from dpjax.counts.neighbours import Neighbours, given
@@ -230,6 +231,7 @@ class PseudocountMechanism(CountMechanism):
         counts with a value are checked on the host: whole, at least 0. Records outside the support are dropped, which the
         guarantee covers.
         """
+        key = checked_key(key)
         if not is_traced(counts):
             check_counts(counts)
         values = as_float(counts)

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from dpjax._errors import invalid, require
-from dpjax._values import key_of, text_of
+from dpjax._values import is_missing_text, key_of, text_of
 from dpjax.datasets.dataset import Dataset, Label, Pairs, ReadReport, as_labels, count_matrix, states_of
 from dpjax.datasets.tables import records
 from dpjax.datasets.text import PathLike, find_column, invalid_file, number, opened, plain_errors, text_lines
@@ -116,6 +116,12 @@ def _batches(path: PathLike, timed: bool) -> Iterator[list[Any]]:
     except ImportError:
         invalid_file(path, "reading parquet needs pyarrow, which is not installed", "install it with pip install 'dpjax[parquet]'")
     with plain_errors(path), _plain_arrow_errors(path, pa.ArrowException), opened(path) as stream:
+        if stream.peek(4)[:4] not in (b"PAR1", b"") and _is_text(stream.peek(1024)[:1024]):
+            invalid_file(
+                path,
+                "it is text and no whole parquet file",
+                "fetch the month as parquet, or count the trips and read them as od-counts",
+            )
         file = pq.ParquetFile(stream)
         names = file.schema_arrow.names
         wanted = [names[find_column(path, names, "pickup zone", ("pulocationid",))]]
@@ -128,7 +134,38 @@ def _batches(path: PathLike, timed: bool) -> Iterator[list[Any]]:
                 )
         for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=wanted):
             columns = [batch.column(name) for name in wanted]
-            yield [columns[0].cast(pa.int64()), columns[1].cast(pa.int64()), *columns[2:]]
+            yield [_zone_ids(path, columns[0], wanted[0]), _zone_ids(path, columns[1], wanted[1]), *columns[2:]]
+
+
+def _is_text(block: bytes) -> bool:
+    return b"\0" not in block and b"," in block and block.isascii()
+
+
+def _zone_ids(path: PathLike, column: Any, name: str) -> Any:
+    """The zones of a batch as int64, null where one is missing: NaN among floats, a word such as NA among texts."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    kind = column.type
+    if pa.types.is_floating(kind):
+        values = column.to_numpy(zero_copy_only=False)
+        whole = np.isnan(values) | (values == np.floor(values))
+        if not whole.all():
+            invalid(f"{path}: a zone id in {name}", float(values[~whole][0]), "zone ids are whole numbers")
+        inside = np.isnan(values) | (np.abs(values) < 2.0**53)
+        if not inside.all():
+            invalid(f"{path}: a zone id in {name}", float(values[~inside][0]), f"zone ids go from 0 to {_LARGEST_ID}")
+        return pa.array(np.where(np.isnan(values), 0, values).astype(np.int64), mask=np.isnan(values))
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        texts = [text_of(value) for value in column.to_pylist()]
+        wrong = next((text for text in texts if not (is_missing_text(text) or re.fullmatch("[0-9]{1,18}", text))), None)
+        if wrong is not None:
+            invalid(f"{path}: a zone id in {name}", wrong, "zone ids are whole numbers")
+        return pa.array([None if is_missing_text(text) else int(text) for text in texts], pa.int64())
+    if not (pa.types.is_integer(kind) or pa.types.is_null(kind) or pa.types.is_decimal(kind)):
+        invalid_file(path, f"its column {name} holds {kind}", "zone ids are whole numbers")
+    return column.cast(pa.int64())
 
 
 @contextlib.contextmanager

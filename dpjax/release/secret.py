@@ -23,7 +23,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple, NoReturn, TypeVar
 
 from dpjax._exact import SYSTEM, Below
-from dpjax._values import is_missing_text, text_of
+from dpjax._errors import require
+from dpjax._values import is_missing_text, require_labels, text_of
 from dpjax.counts import PersonBound
 from dpjax.datasets.text import LARGEST, Progress
 
@@ -35,6 +36,17 @@ _NOT_PUBLIC = "a label that is not in the public list of labels"
 
 class RecordError(ValueError):
     """Reading or using the records failed. The text holds a path and a line number at most, and nothing of the content."""
+
+
+def public_labels(labels: Iterable[str]) -> tuple[str, ...]:
+    """The public labels of a release as a tuple; InputError unless they are distinct texts, by the rule of `dpjax._values`."""
+    require(not isinstance(labels, str | bytes), "labels", labels, "give a list of labels, not one text")
+    named = tuple(labels)
+    for label in named:
+        remedy = "a release has labels of text, as in its files: give str(label), such as '1'"
+        require(isinstance(label, str), "labels", label, remedy, problem=f"hold {label!r}, which is no text")
+    require_labels(named)
+    return named
 
 
 def malformed(path: pathlib.Path, line: int | None, rule: str) -> NoReturn:

@@ -62,6 +62,7 @@ from jax import lax
 from jaxtyping import Array, ArrayLike, Float, Key, UInt32
 
 from dpjax._errors import require
+from dpjax._random import checked_key
 from dpjax.simplex._gamma_lanes import GROUP, WORD_BITS, exponential, lane_words, open_unit, redraw_rejected, standard_normal
 
 _TERMS = 20  # of M at x <= 1: 1/20! is below the precision of float64
@@ -229,6 +230,7 @@ def gamma_parts(
 
     Differentiable once in alpha, at a fixed quantile level (`gamma_derivative`).
     """
+    key = checked_key(key)
     return _gamma_parts(key, alpha, n_draws, first)
 
 
@@ -286,6 +288,7 @@ def log_gamma_draws(key: Key[Array, ""], alpha: ArrayLike, n_draws: int, first: 
     >>> bool(jnp.all(later == draws[2:]))
     True
     """
+    key = checked_key(key)
     alpha, start = check_draws(alpha, n_draws, first)
     return _log_gamma(key, alpha, n_draws, start)
 
@@ -304,6 +307,7 @@ def log_dirichlet_kernel(
     key: Key[Array, ""], alpha: Float[Array, "*batch n"], n_draws: int, first: UInt32[Array, ""]
 ) -> Float[Array, "draws *batch n"]:
     """`log_dirichlet` without its checks."""
+    key = checked_key(key)
     log_w, y = _normalised_parts(key, alpha, n_draws, first)
     log_p = log_w[None] + y
     return log_p - jnp.log(jnp.sum(jnp.exp(log_p), axis=-1, keepdims=True))
@@ -314,6 +318,7 @@ def dirichlet_kernel(
     key: Key[Array, ""], alpha: Float[Array, "*batch n"], n_draws: int, first: UInt32[Array, ""]
 ) -> Float[Array, "draws *batch n"]:
     """`dirichlet` without its checks."""
+    key = checked_key(key)
     log_w, y = _normalised_parts(key, alpha, n_draws, first)
     p = jnp.exp(log_w)[None] * jnp.exp(y)
     return p / jnp.sum(p, axis=-1, keepdims=True)
@@ -340,6 +345,7 @@ def log_dirichlet(key: Key[Array, ""], alpha: ArrayLike, n_draws: int, first: in
     >>> log_p.shape, bool(jnp.all(jnp.isfinite(log_p[:, :, :2])))
     ((1000, 2, 3), True)
     """
+    key = checked_key(key)
     checked, start = _checked(alpha, n_draws, first)
     return log_dirichlet_kernel(key, checked, n_draws, start)
 
@@ -354,5 +360,6 @@ def dirichlet(key: Key[Array, ""], alpha: ArrayLike, n_draws: int, first: int | 
     >>> bool(jnp.all(p[:, 2] == 0)), bool(jnp.allclose(jnp.sum(p, axis=-1), 1.0))
     (True, True)
     """
+    key = checked_key(key)
     checked, start = _checked(alpha, n_draws, first)
     return dirichlet_kernel(key, checked, n_draws, start)

@@ -22,6 +22,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from dpjax._errors import invalid, require
+from dpjax._random import checked_key
 from dpjax.simplex import exact, theorem1
 from dpjax.simplex import theorem1 as omega
 from dpjax.simplex._rounding import Claim, Number, Numbers, Real, check_delta, check_epsilon, delta_up, float64, plain, verified
@@ -283,6 +284,7 @@ class MatrixMechanism:
 
     def privatize(self, key: Array, P: Shares) -> Float[Array, "rows n"]:
         """One private matrix, (rows, n); a P with a value is checked on the host against the public rows."""
+        key = checked_key(key)
         return self.draws(key, P, 1)[0]
 
     def draws(self, key: Array, P: Shares, n_draws: int, first: int = 0) -> Float[Array, "draws rows n"]:

@@ -26,6 +26,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from dpjax._errors import invalid, require
+from dpjax._random import checked_key
 from dpjax._tracing import in_float64
 from dpjax.simplex import exact, theorem1
 from dpjax.simplex import exact as renyi
@@ -227,6 +228,7 @@ class DirichletMechanism:
         Zero shares beyond n_categories are structural (outside the public support) and stay exactly zero. A C with a value is
         checked on the host; a traced one is taken as it is. Every vector drawn is a release of its own.
         """
+        key = checked_key(key)
         if not is_traced(C):
             check_shares(C, np.asarray(self.eta), np.asarray(self.n_categories))
         shares = as_float(C)

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
+from dpjax._random import checked_key
 from dpjax.trajectory import batch
 from dpjax.trajectory.batch import TrajectoryState
 from dpjax.trajectory.graph import (
@@ -48,6 +49,7 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
         index makes the first private state public and fixed; a distribution draws from it; None draws from the chain's initial
         distribution. It must not depend on the sensitive trajectory.
         """
+        key = checked_key(key)
         cumulative = batch.cumulative_on_host(initial_law(self.graph, start))
         with jax.enable_x64(True):
             state = _begin(key, cumulative)
@@ -59,6 +61,7 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
         The distances to a state met for the first time are found then and kept, which takes longer: see the page on timing. The
         step cannot see whether the sensitive transition is possible; it is private all the same.
         """
+        key = checked_key(key)
         target = state_index(self.graph, s)
         with jax.enable_x64(True):
             state = _step(key, self.kernel, state, self.cost_row(target))
@@ -72,6 +75,7 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
         trajectory: two states or more; with `check`, every transition must have positive probability (ValueError naming the step).
         start: as in `init`; s_0 itself is never used.
         """
+        key = checked_key(key)
         targets = trajectory_indices(self.graph, trajectory, check)[1:]
         state, private = self.init(key, start)
         parts = [private[None]]
@@ -89,6 +93,7 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
         Row i is `privatize(fold_in(key, first + i), trajectory)`: the same whatever the batch it is drawn in. Arguments as in
         `privatize`.
         """
+        key = checked_key(key)
         targets = trajectory_indices(self.graph, trajectory, check)[1:]
         batch.require_lanes(n, first, len(targets) + 1)
         cumulative = batch.cumulative_on_host(initial_law(self.graph, start))

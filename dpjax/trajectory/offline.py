@@ -35,6 +35,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, Shaped
 
+from dpjax._random import checked_key
 from dpjax.chains import MarkovChain
 from dpjax.trajectory import batch
 from dpjax.trajectory.adjacency import WithinRadius
@@ -135,6 +136,7 @@ class OfflineMechanism(WithinRadius, TrajectoryProtocol):
         start: an index makes s'_0 public and fixed; n probabilities, or None for the chain's initial distribution, are p_0 in the
         law above (s'_0 is then drawn from p_0 times the message of the rest, not from p_0). check: as for Mechanism 1.
         """
+        key = checked_key(key)
         states = trajectory_indices(self.graph, trajectory, check)
         with jax.enable_x64(True):
             return self._draw(lambda law: [_begin_alone(key, law)], states, start, 1)[0]
@@ -143,6 +145,7 @@ class OfflineMechanism(WithinRadius, TrajectoryProtocol):
         self, key: Key[Array, ""], trajectory: Trajectory, n: int, start: Start = None, first: int = 0, check: bool = True
     ) -> Int[Array, "n steps"]:
         """`n` private trajectories, (n, n_transitions + 1) int32; row i is `privatize(fold_in(key, first + i), trajectory)`."""
+        key = checked_key(key)
         states = trajectory_indices(self.graph, trajectory, check)
         batch.require_lanes(n, first, len(states))
         width = batch.lanes_a_call(n)
