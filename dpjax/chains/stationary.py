@@ -67,7 +67,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 from scipy import sparse
 
-from dpjax._errors import invalid, require
+from dpjax._errors import invalid
 from dpjax.chains.counting import checking_itself, closed_classes, describe, faults, is_sparse, refuse, restrict
 
 MOST_STATES = 8  # up to here the program is small

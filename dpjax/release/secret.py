@@ -22,8 +22,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple, NoReturn, TypeVar
 
-from dpjax._exact import SYSTEM, Below
 from dpjax._errors import require
+from dpjax._exact import SYSTEM, Below
 from dpjax._values import is_missing_text, require_labels, text_of
 from dpjax.counts import PersonBound
 from dpjax.datasets.text import LARGEST, Progress
