@@ -127,10 +127,10 @@ def refuse(P: jax.Array, least: Any, gap: Any) -> None:
     invalid(f"the sum of row {list(at)} of P", float(sums[at]), remedy)
 
 
-def sum_remedy(P: Any, remedy: str) -> str:
-    """What to do about a row that does not sum to 1: to transpose where the columns do, else `remedy`."""
+def sum_remedy(P: Any, remedy: str, dtype: Any = None) -> str:
+    """What to do about a row that does not sum to 1: to transpose where the columns do, else `remedy`; dtype: in which P was given."""
     columns = np.asarray(P.sum(axis=0), dtype=np.float64)
-    if np.all(np.abs(columns - 1) <= row_sum_tolerance(P.dtype)):
+    if np.all(np.abs(columns - 1) <= row_sum_tolerance(P.dtype if dtype is None else dtype)):
         return "the columns sum to 1: transpose it, so that row i holds the transitions out of state i"
     return remedy
 

@@ -331,8 +331,9 @@ def finite_stationary(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n"]
     """`gth`, checked, its NaN done again in float64; several closed classes are a ValueError; a trace gets `gth` as it is."""
     if isinstance(P, jax.core.Tracer):
         return gth(P)
-    pi, marks = _with_marks(P)
-    least, gap, failed = np.asarray(marks)
+    with jax.debug_nans(False):  # a NaN is a mark here, which is looked at below
+        pi, marks = _with_marks(P)
+        least, gap, failed = np.asarray(marks)
     refuse(P, least, gap)
     if not failed:
         return pi
@@ -354,7 +355,7 @@ def _of_one_closed_class(P: Float[np.ndarray, "n n"], name: str) -> Float[np.nda
     """The law of a matrix whose mean times pass the range of its type, in float64; several closed classes are refused."""
     states = only_closed_class(P, name)
     pi = np.zeros(P.shape[0], P.dtype)
-    with jax.enable_x64(True):
+    with jax.enable_x64(True), jax.debug_nans(False):
         part = jnp.asarray(P[np.ix_(states, states)].astype(np.float64))
         pi[states] = 1 if len(states) == 1 else np.asarray(gth(part))
     if not np.isfinite(pi).all():

@@ -64,7 +64,7 @@ class UniformGuess(CountMechanism):
         key = checked_key(key)
         values = checked_counts(counts)
         mask = jnp.ones(values.shape, bool) if support is None else jnp.broadcast_to(jnp.asarray(support, bool), values.shape)
-        return mask / mask.sum(axis=-1, keepdims=True).astype(values.dtype)
+        return mask.astype(values.dtype) / mask.sum(axis=-1, keepdims=True).astype(values.dtype)
 
     def law(self, counts: np.ndarray, support: Bool[np.ndarray, "rows n"], dtype: np.dtype) -> Law:
         """The uniform rows, as many times as asked for."""

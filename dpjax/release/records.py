@@ -70,7 +70,7 @@ def read_public_labels(path: pathlib.Path, format: Options = None) -> tuple[str,
         malformed(
             path,
             labels[named[0]],
-            "it may be the header of the column; delete it, or say header=yes (no state) or header=no (a state)",
+            "it may be the header of the column; delete it, or say header=yes (no state) or header=no (a state) as a format: --format labels.header=yes",
         )
     if options.header:
         named = named[1:]
@@ -258,7 +258,9 @@ def person_place(reader: Reader, header: list[str], options: Format) -> int:
 
 def _add_matrix(reader: Reader, first: Line, lines: Iterable[Line]) -> None:
     header = first[1][1:]
-    if len(set(header)) < len(header) or not header:
+    if not header:
+        malformed(reader.path, first[0], _NO_HEADER)
+    if len(set(header)) < len(header):
         malformed(reader.path, first[0], "the first line of a matrix has a corner and then every label once")
     targets = [reader.place.get(label) for label in header]
     if reader.outside == "stop" and None in targets:

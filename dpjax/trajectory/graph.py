@@ -37,6 +37,7 @@ from jaxtyping import Array, Float, Int
 
 from dpjax._errors import invalid, real_array, require, require_kind, require_number
 from dpjax.chains import MarkovChain
+from dpjax.chains.counting import closed_advice
 from dpjax.paths import distances_to, shortest_paths
 from dpjax.trajectory import batch
 from dpjax.trajectory.kernel import Edges, Kernel, Neighbours, edges_of, neighbours_of, pack, slot_law, slot_log_law
@@ -302,7 +303,8 @@ def _require_irreducible(chain: MarkovChain, edges: Edges) -> None:
         reaching = scipy.sparse.csgraph.breadth_first_order(graph.T.tocsr(), 0, return_predecessors=False)
         origin, end = int(np.setdiff1d(np.arange(edges.n_states), reaching)[0]), 0
     i, j = chain.labels[origin], chain.labels[end]
-    invalid("chain", None, f"state {j!r} cannot be reached from state {i!r}; use chain.largest_class()", problem="is reducible")
+    remedy = f"state {j!r} cannot be reached from state {i!r}: {closed_advice(chain.host_matrix(), chain.labels)}"
+    invalid("chain", None, remedy, problem="is reducible")
 
 
 Trajectory = Any  # whole numbers, one-dimensional: a NumPy or JAX array, or a sequence
