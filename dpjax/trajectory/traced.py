@@ -42,7 +42,8 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from dpjax._errors import invalid, require
-from dpjax.paths import min_plus_closure, traced_lengths
+from dpjax.paths.closure import min_plus_closure
+from dpjax.paths.distances import traced_lengths
 from dpjax.trajectory.kernel import SELECTIONS
 
 States = Int[Array, " steps"] | Int[np.ndarray, " steps"]
