@@ -36,8 +36,9 @@ from jaxtyping import Bool, Float
 
 from dpjax._errors import require, require_kind, require_number
 from dpjax.trajectory.adjacency import Adjacency
-from dpjax.trajectory.graph import OnChain, StepLaws
+from dpjax.trajectory.graph import OnChain
 from dpjax.trajectory.losses import MARGIN, Progress, Store, kappa, loss_error, pairwise_losses
+from dpjax.trajectory.steps import StepLaws
 
 FINE = 1e-12  # relative width at which the search stops
 CLOSE = 1e-6  # a matched epsilon within this of its target, relative

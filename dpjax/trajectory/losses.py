@@ -35,13 +35,14 @@ import pathlib
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-import jax
 import numpy as np
 from jaxtyping import Float, Int
 
 from dpjax import _atomic
 from dpjax._errors import invalid, require
-from dpjax.trajectory.graph import Start, StepLaws, Trajectory, initial_law, require_online, trajectory_indices
+from dpjax._tracing import at_trace_time
+from dpjax.trajectory.graph import Start, Trajectory, initial_law, trajectory_indices
+from dpjax.trajectory.steps import StepLaws, require_online
 
 MARGIN = 1 + 1e-12  # over the round-off of a computed loss
 BAND = 256  # states a band
@@ -111,7 +112,7 @@ class LossTiles:
 
 def log_law(m: StepLaws, s: int) -> Float[np.ndarray, " edges"]:
     """log pi(o | s, i) of every edge, on the host, in the order of the states that the edges arrive at."""
-    with jax.enable_x64(True):
+    with at_trace_time():
         return np.asarray(m.log_law_table(s))[m.graph.arrivals.slots]
 
 
