@@ -24,6 +24,8 @@ import jax
 import numpy as np
 from jax.experimental import checkify
 
+from dpjax._errors import require
+
 _Arguments = ParamSpec("_Arguments")
 _debug = jax.make_user_context(False)  # part of the key of every trace, so that a cached program is not taken for a checked one
 
@@ -31,6 +33,11 @@ _debug = jax.make_user_context(False)  # part of the key of every trace, so that
 def is_traced(*values: Any) -> bool:
     """Whether any leaf of `values`, pytrees, is traced."""
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values))
+
+
+def require_concrete(value: Any, argument: str, remedy: str) -> None:
+    """InputError where a leaf of `value` is traced: for what runs on the host."""
+    require(not is_traced(value), argument, None, remedy, problem="is traced, and this function runs on the host")
 
 
 @contextlib.contextmanager
@@ -41,6 +48,11 @@ def debug_checks() -> Iterator[None]:
     """
     with _debug(True):
         yield
+
+
+def checking() -> bool:
+    """Whether `debug_checks` is on: for conditions that cost something to compute."""
+    return bool(_debug.value)
 
 
 def check_traced(condition: Any, argument: str, rule: str, **values: Any) -> None:

@@ -39,7 +39,7 @@ from jaxtyping import Array, Float, Int, Num
 from dpjax._errors import invalid, real_array, require, require_kind, require_number
 from dpjax._tracing import at_trace_time, check_traced, is_traced
 from dpjax.chains import MarkovChain, stationary_distribution
-from dpjax.paths import distances_to, min_plus_closure, shortest_paths, traced_lengths
+from dpjax.paths import distances_to, edge_lengths, shortest_paths
 from dpjax.trajectory.kernel import Edges, Neighbours, dense_neighbours, edges_of, neighbours_of, pack
 
 
@@ -181,22 +181,17 @@ class ChainGraph:
         return keys[np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)] == wanted
 
 
-def dense_matrix(chain: MarkovChain) -> Any:
-    """The chain's transition matrix with its zeros, NumPy or a JAX array."""
-    return chain.matrix.toarray() if hasattr(chain.matrix, "toarray") else chain.matrix
-
-
 class TracedGraph:
     """The graph of a chain whose transition probabilities are traced: dense, every pair of states a slot, an edge where P > 0."""
 
     def __init__(self, chain: MarkovChain) -> None:
         self.chain, self.n_states = chain, len(chain.labels)
-        self.P = dense_matrix(chain)
+        self.P = chain.dense()
 
     @functools.cached_property
     def lengths(self) -> Float[Array, "n n"]:
         """W, +inf where there is no edge."""
-        return traced_lengths(self.P)
+        return edge_lengths(self.P)
 
     @functools.cached_property
     def neighbours(self) -> Neighbours:
@@ -205,7 +200,7 @@ class TracedGraph:
 
     @functools.cached_property
     def _all(self) -> Float[Array, "n n"]:
-        return min_plus_closure(self.lengths)
+        return shortest_paths(self.P)
 
     def all_distances(self) -> Float[Array, "n n"]:
         """G(i, j) for all pairs, nats."""

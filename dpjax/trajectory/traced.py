@@ -7,7 +7,7 @@ The recursions of `graph` and `joint` as pure JAX, in the type of the traced arg
     P(max_t V_t > v) = sum over t of the mass that step t moves to {i : G(i, w_t) > v}, t = 0 included.
 
 Differentiable in epsilon, rho, the weights, the law of s'_0 and the probabilities of a dense chain; the sensitive trajectory w and the edges
-(P > 0) are fixed, and a missing edge has derivative 0 (`traced_lengths`; P enters in no other way). On a concrete chain, sparse too, a step
+(P > 0) are fixed, and a missing edge has derivative 0 (`edge_lengths`; P enters in no other way). On a concrete chain, sparse too, a step
 costs what its edges cost; a traced chain is dense, for up to a few hundred states.
 
 *P off the simplex.* Each entry of P is taken as a free number, so a gradient g is meant against changes whose rows sum to 0: its
@@ -45,7 +45,7 @@ from jaxtyping import Array, Float
 
 from dpjax._errors import require
 from dpjax._tracing import check_traced, float_dtype, is_traced
-from dpjax.trajectory.graph import Start, dense_matrix, dimensions, probabilities, thresholds_of, traced_initial_law
+from dpjax.trajectory.graph import Start, dimensions, probabilities, thresholds_of, traced_initial_law
 from dpjax.trajectory.steps import StepLaws, TracedSteps
 
 Thresholds = Float[Array, "*thresholds"]
@@ -197,7 +197,7 @@ def joint_within(m: StepLaws, dtype: Any) -> TracedJoint:
     at = neighbours.owners[:size] * n + neighbours.states[:size]  # padding lies outside
     kernels = jnp.zeros((n, n * n), dtype).at[:, at].set(laws, mode="drop").reshape(n, n, n)
     lengths = jnp.zeros(n * n, dtype).at[at].set(neighbours.in_type(dtype).lengths[:size], mode="drop").reshape(n, n)
-    return TracedJoint(jnp.asarray(dense_matrix(m.chain), dtype), kernels, lengths, jnp.asarray(graph.all_distances(), dtype).T)
+    return TracedJoint(jnp.asarray(m.chain.dense(), dtype), kernels, lengths, jnp.asarray(graph.all_distances(), dtype).T)
 
 
 @jax.tree_util.register_dataclass
