@@ -37,7 +37,17 @@ from jaxtyping import Array, Float, Int
 
 from dpjax._errors import require, require_whole, require_word
 from dpjax._tracing import check_traced, is_traced
-from dpjax.trajectory.graph import OnChain, Parameter, graph_of, plain, require_epsilon, require_parameter, require_scale, settle
+from dpjax.trajectory.graph import (
+    OnChain,
+    Parameter,
+    graph_of,
+    plain,
+    register_value,
+    require_epsilon,
+    require_parameter,
+    require_scale,
+    settle,
+)
 from dpjax.trajectory.losses import MARGIN
 
 Matrix = Float[np.ndarray, "n n"] | Float[Array, "n n"]
@@ -49,6 +59,7 @@ _REFUSED = {
 }
 
 
+@register_value
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Adjacency:
     """Definition 4: trajectories whose summed symmetrised distance is at most `rho` nats.
@@ -98,6 +109,7 @@ class Adjacency:
         return f"trajectories within rho {self.rho:g} nats (Definition 4, {self.symmetrisation})"
 
 
+@register_value
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HammingAdjacency:
     """Trajectories that differ in at most `b` of the states s_1..s_n (paper B, Appendix B; Chen et al. 2023). b: 1 or more."""

@@ -40,7 +40,6 @@ from dpjax.trajectory.kernel import (
     cumulative,
     invert,
     invert_packed,
-    reached,
     row_law,
     row_of,
     slot_law,
@@ -137,6 +136,12 @@ class StepCache:
     origin: Any = dataclasses.field(repr=False)  # the digest of what the laws depend on, two words; zeros where it is traced
 
 
+def require_key(key: Any) -> None:
+    """InputError unless `key` is one key."""
+    own = f"has the shape {getattr(key, 'shape', None)}"
+    require(getattr(key, "shape", None) == (), "key", None, "give one key, and map over several with jax.vmap", problem=own)
+
+
 def lane_words(key: Key[Array, "*_"], shape: tuple[int, ...]) -> Words:
     """The words of the key of each lane: its own, or `fold_in(key, i)` for lane i where there is one key for all."""
     data = jax.random.key_data(key)
@@ -156,9 +161,7 @@ def lane_words(key: Key[Array, "*_"], shape: tuple[int, ...]) -> Words:
 def begin_all(key: Key[Array, "*_"], cumulative_initial: Words, shape: tuple[int, ...]) -> TrajectoryState:
     """The first states of many runs, without float64."""
     uniform = like(cumulative_initial, _words_at(lane_words(key, shape), jnp.int32(0)))
-    over = tuple(word[..., None] for word in uniform)
-    private = jnp.sum(reached(cumulative_initial, slice(None), over), axis=-1, dtype=jnp.int32)
-    return TrajectoryState(private, jnp.zeros(shape, jnp.int32))
+    return TrajectoryState(invert(cumulative_initial, uniform), jnp.zeros(shape, jnp.int32))
 
 
 def tabulated_step(key: Key[Array, "*_"], cache: StepCache, state: TrajectoryState, s: Int[Array, "*_"]) -> TrajectoryState:

@@ -26,7 +26,7 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -235,22 +235,27 @@ def _graph_of(chain: MarkovChain) -> ChainGraph:
 
 
 class OnChain:
-    """What lives on one chain, and shares the chain's graph with everything else on it.
-
-    Its subclasses are dataclasses and pytrees: text and booleans are static, every other field a child. Rebuilding one from its leaves
-    checks nothing.
-    """
+    """What lives on one chain, and shares the chain's graph with everything else on it. Its subclasses are dataclasses and pytrees."""
 
     chain: MarkovChain
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        jax.tree_util.register_pytree_with_keys(cls, _children_of, functools.partial(_rebuilt, cls))
+        register_value(cls)
 
     @property
     def graph(self) -> Any:
         """The chain's edges and the distances found so far, shared by all mechanisms on the chain; see `graph_of`."""
         return graph_of(self.chain)
+
+
+_Value = TypeVar("_Value", bound=type)
+
+
+def register_value(cls: _Value) -> _Value:
+    """Make a dataclass a pytree: text and booleans are static, every other field a child. Rebuilding one checks nothing."""
+    jax.tree_util.register_pytree_with_keys(cls, _children_of, functools.partial(_rebuilt, cls))
+    return cls
 
 
 _Static = tuple[tuple[str, ...], tuple[tuple[str, Any], ...]]
@@ -426,9 +431,9 @@ def initial_law(graph: Graph, start: Start, argument: str = "start") -> Float[np
         law = np.zeros(graph.n_states)
         law[state_index(graph, start, argument)] = 1.0
         return law
-    given = probabilities(start, argument)
-    require(given.shape == (graph.n_states,), argument, given.shape, f"give a state index or {graph.n_states} probabilities")
-    return given
+    one = f"give a state index or {graph.n_states} probabilities, and map over several with jax.vmap"
+    require(np.shape(start) == (graph.n_states,), argument, start, one)
+    return probabilities(start, argument)
 
 
 def traced_initial_law(graph: Graph, start: Start, dtype: Any, argument: str = "start") -> Float[Array, " n"]:

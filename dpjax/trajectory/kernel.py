@@ -104,9 +104,8 @@ class Neighbours:
         return self.base[i], self.width[i]
 
     def bare(self) -> Neighbours:
-        """The same without lengths, for draws from tabulated laws: nothing in it is a floating-point number."""
-        none = jnp.zeros(0, jnp.float32)
-        return dataclasses.replace(self, owners=none.astype(jnp.int32), lengths=none, real=none.astype(bool))
+        """The same without lengths, for draws from tabulated laws: nothing in it is float64."""
+        return dataclasses.replace(self, lengths=jnp.zeros(self.states.shape, jnp.float32))
 
     def in_type(self, dtype: Any) -> Neighbours:
         """The same rows with lengths of another floating-point type, within a trace too."""
@@ -300,10 +299,13 @@ def running_sums(law: Float[Array, "*batch width"]) -> Float[Array, "*batch widt
     return jnp.where(inside == inside[..., -1:], after[..., None], within).reshape(law.shape)
 
 
-def invert(cumulative_law: Cumulative, uniform: Uniform) -> Int[Array, ""]:
+def invert(cumulative_law: Cumulative, uniform: Uniform) -> Int[Array, "*_"]:
     """The first candidate whose cumulative law exceeds `uniform` in [0, 1); one of probability zero is never chosen."""
     if isinstance(cumulative_law, tuple):
-        return jnp.sum(reached(cumulative_law, slice(None), uniform), dtype=jnp.int32)
+        axes = (1,) * uniform[0].ndim
+        law = tuple(word.reshape(*axes, -1) for word in cumulative_law)
+        over = reached(law, slice(None), tuple(word[..., None] for word in uniform))
+        return jnp.sum(over, axis=-1, dtype=jnp.int32)
     return jnp.searchsorted(cumulative_law, uniform, side="right").astype(jnp.int32)
 
 
@@ -346,7 +348,7 @@ def split(law: Float[Array, "*shape"]) -> Words:
     high = jnp.floor(scaled)
     low = jnp.ceil((scaled - high) * 2.0**32)
     over = low >= 2.0**32
-    words = (high + over).astype(jnp.uint32), jnp.where(over, 0, low).astype(jnp.uint32)
+    words = high.astype(jnp.uint32) + over.astype(jnp.uint32), jnp.where(over, 0, low).astype(jnp.uint32)
     return tuple(jnp.where(law < 1, word, jnp.uint32(2**32 - 1)) for word in words)
 
 

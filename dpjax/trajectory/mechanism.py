@@ -140,6 +140,7 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
         trajectory: two states or more; with `check`, every transition must have positive probability (ValueError naming the step).
         start: as in `init`; s_0 itself is never used.
         """
+        batch.require_key(key)
         if is_traced(self, key, trajectory, start):
             return self.traced_draw(key, trajectory, start, check)
         targets = trajectory_indices(self.graph, trajectory, check)[1:]
@@ -159,6 +160,7 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
         Row i is `privatize(fold_in(key, first + i), trajectory)`: the same whatever the batch it is drawn in. Arguments as in
         `privatize`.
         """
+        batch.require_key(key)
         if is_traced(self, key, trajectory, start, first):
             return self.traced_draw(key, trajectory, start, check, n, first)
         targets = trajectory_indices(self.graph, trajectory, check)[1:]
@@ -176,10 +178,10 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
         if is_traced(self):
             return super().traced_walks(states, start, check)
         if is_traced(states):
-            cache, position = self.cache_for(None), states[1:]
+            cache, position = self.cache_for(None), states[1:].astype(jnp.int32)
         else:
             distinct, position = np.unique(states[1:], return_inverse=True)
-            cache = self.cache(distinct)
+            cache, position = self.cache(distinct), position.astype(np.int32)
         tables = tuple(word.reshape(-1, cache.neighbours.n_slots) for word in cache.table)
         return cache.neighbours, Walks(self._first_words(start), tables, position)
 
@@ -210,8 +212,10 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
         exact = self.substitution_exact
         return "exactly computed" if exact else "the proved bound; all pairs are too many for the exact value"
 
-    def substitution_loss(self, store: Store = None, progress: Progress | None = None, enough: float = np.inf) -> float:
+    def substitution_loss(self, store: Store = None, progress: Progress | None = None, enough: float = np.inf) -> Parameter:
         """The largest loss of replacing one state: exact where all pairs are affordable or a store is given, else the proved bound."""
+        if is_traced(self):
+            return jnp.minimum(self.loss_bounds().max(), pairwise_losses(self).max())
         proved = float(self.loss_bounds().max())
         if store is None and not affordable(self):
             return proved
@@ -255,7 +259,7 @@ class OneLoss(TrajectoryProtocol):
         """What `substitution_loss` rests on, in words."""
         return "exactly computed" if self.substitution_exact else "the proved bound"
 
-    def substitution_loss(self, store: Store = None, progress: Progress | None = None, enough: float = np.inf) -> float:
+    def substitution_loss(self, store: Store = None, progress: Progress | None = None, enough: float = np.inf) -> Parameter:
         """The loss of replacing one state, in closed form."""
         return self.each
 

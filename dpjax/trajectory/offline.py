@@ -137,6 +137,7 @@ class OfflineMechanism(WithinRadius, TrajectoryProtocol):
         start: an index makes s'_0 public and fixed; n probabilities, or None for the chain's initial distribution, are p_0 in the
         law above (s'_0 is then drawn from p_0 times the message of the rest, not from p_0). check: as for Mechanism 1.
         """
+        batch.require_key(key)
         if is_traced(self, key, trajectory, start):
             return self.traced_draw(key, trajectory, start, check)
         states = trajectory_indices(self.graph, trajectory, check)
@@ -147,6 +148,7 @@ class OfflineMechanism(WithinRadius, TrajectoryProtocol):
         self, key: Key[Array, ""], trajectory: Trajectory, n: int, start: Start = None, first: int = 0, check: bool = True
     ) -> Int[Array, "n steps"]:
         """`n` private trajectories, (n, n_transitions + 1) int32; row i is `privatize(fold_in(key, first + i), trajectory)`."""
+        batch.require_key(key)
         if is_traced(self, key, trajectory, start, first):
             return self.traced_draw(key, trajectory, start, check, n, first)
         states = trajectory_indices(self.graph, trajectory, check)
@@ -242,7 +244,7 @@ class OfflineMechanism(WithinRadius, TrajectoryProtocol):
         logs = jnp.where(p_0 > 0, log_b[0], -jnp.inf)
         first = p_0 * jnp.exp(logs - jax.lax.stop_gradient(logs.max()))
         laws = _laws(kernel, distances, log_b[1:])
-        return TracedSteps(kernel.neighbours, first / first.sum(), laws, np.arange(len(targets)))
+        return TracedSteps(kernel.neighbours, first / first.sum(), laws, np.arange(len(targets), dtype=np.int32))
 
     def _kernel_in(self, dtype: Any) -> Kernel:
         neighbours = self.graph.neighbours.in_type(dtype)

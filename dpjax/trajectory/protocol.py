@@ -37,7 +37,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from dpjax._errors import invalid, require, require_kind, require_number, require_whole
 from dpjax._rationals import decimal_up, shown
-from dpjax._tracing import at_trace_time, float_dtype, is_traced
+from dpjax._tracing import at_trace_time, float_dtype, is_traced, require_concrete
 from dpjax.chains import MarkovChain
 from dpjax.trajectory import batch, calibration
 from dpjax.trajectory.adjacency import Neighbouring
@@ -55,8 +55,8 @@ _Self = TypeVar("_Self", bound="TrajectoryProtocol")
 class Guarantee(NamedTuple):
     """What a mechanism promises for the replacement of one state at one time, nats."""
 
-    rate: float  # the loss is at most rate * G_avg(i, j)
-    substitution: float  # the largest loss over all pairs of states, from above
+    rate: Parameter  # the loss is at most rate * G_avg(i, j)
+    substitution: Parameter  # the largest loss over all pairs of states, from above
     exact: bool  # whether `substitution` is exact, or a proved bound
 
 
@@ -157,9 +157,10 @@ class TrajectoryProtocol(OnChain):
         """The proved bound on the loss of replacing state i by j at one time, nats."""
         raise TypeError("a mechanism states its bound")
 
-    def substitution_bound(self) -> float:
+    def substitution_bound(self) -> Parameter:
         """The proved bound on the single-substitution epsilon: the largest of `loss_bounds`, rounded up."""
-        return float(self.loss_bounds().max()) * MARGIN
+        largest = self.loss_bounds().max()
+        return (largest if is_traced(largest) else float(largest)) * MARGIN
 
     @property
     def substitution_exact(self) -> bool:
@@ -171,13 +172,14 @@ class TrajectoryProtocol(OnChain):
         """What `substitution_loss` rests on, in words."""
         return "exactly computed" if self.substitution_exact else "the proved bound"
 
-    def substitution_loss(self, store: Store = None, progress: Progress | None = None, enough: float = np.inf) -> float:
+    def substitution_loss(self, store: Store = None, progress: Progress | None = None, enough: float = np.inf) -> Parameter:
         """The largest loss of replacing one state, nats: exact where that is affordable, else proved.
 
         Found without a margin for round-off; a loss above `enough` may come back as any number above it. Store and progress as for
         `pairwise_losses`.
         """
-        return float(self.loss_bounds().max())
+        largest = self.loss_bounds().max()
+        return largest if is_traced(largest) else float(largest)
 
     def metric_rate(self) -> Parameter:
         """The loss of replacing one state, for each nat of G_avg, at most; inf where a pair at distance zero can lose."""
@@ -270,8 +272,9 @@ class ProtectionReport(NamedTuple):
 
 
 def protection(m: TrajectoryProtocol) -> ProtectionReport:
-    """What `m` protects on its chain. Needs the distances of all pairs of states."""
+    """On the host: what `m` protects on its chain, in words. Needs the distances of all pairs of states."""
     require_mechanism(m)
+    require_concrete(m, "m", "words need numbers: call it outside the transformed function")
     upper = np.triu_indices(m.graph.n_states, 1)
     adjacency, guarantee = m.adjacency, m.guarantee()
     apart = adjacency.apart(m.graph.all_distances())[upper]
@@ -454,7 +457,7 @@ def make(
     tolerance: float = calibration.CLOSE,
     **given: Any,
 ) -> Made:
-    """The mechanism `kind` on `chain`, with its guarantee.
+    """On the host: the mechanism `kind` on `chain`, with its guarantee.
 
     epsilon: nominal; with `matched` the single-substitution epsilon to run at, met within `tolerance` of it, relative. given: options
     of any kind; those that this one does not take are not read, so that one table serves many kinds. ValueError for an unknown kind or
@@ -464,6 +467,9 @@ def make(
     for name in given:
         require(name in known, "option", name, f"known are {', '.join(known)}")
     chosen: Mapping[str, Any] = {option.name: given.get(option.name, option.default) for option in one.options}
+    require_concrete(
+        (chain, epsilon, dict(chosen)), "epsilon", "build the class itself within a trace, such as TrajectoryMechanism"
+    )
     for option in one.options:
         option.check(chosen[option.name])
     graph_of(chain)

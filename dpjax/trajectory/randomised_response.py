@@ -54,7 +54,7 @@ from dpjax.trajectory.kernel import Neighbours
 from dpjax.trajectory.mechanism import OneLoss
 from dpjax.trajectory.protocol import WorstPair, register
 from dpjax.trajectory.steps import Tables, require_few_states
-from dpjax.trajectory.traced import at_each, levels_in, tail_of_steps
+from dpjax.trajectory.traced import TracedLaw
 
 
 @jax.jit
@@ -69,9 +69,9 @@ def respond(key: Key[Array, ""], states: Int[Array, " steps"], n: Int[Array, ""]
 class Reports(NamedTuple):
     """Reported trajectories ready to be drawn."""
 
-    states: Int[np.ndarray, " steps"]
+    states: Int[np.ndarray, " steps"] | Int[Array, " steps"]
     n: Int[np.ndarray, ""]
-    keep: Float[np.ndarray, ""]
+    keep: Float[np.ndarray, ""] | Float[Array, ""]
 
     def draw(self, neighbours: Neighbours, key: Key[Array, ""], first: Any, n: int) -> Int[Array, "n steps"]:
         """Trajectories first .. first + n - 1, int32; pure. The neighbours are not used."""
@@ -95,14 +95,10 @@ class ReportedLaw(ExactLaw):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
-class TracedReports:
-    """The same within a trace, in JAX arrays: a pytree. Names as in `ExactLaw`."""
+class TracedReports(TracedLaw):
+    """The same within a trace."""
 
-    marginals: Float[Array, "steps n"]
-    expected_error: Float[Array, " steps"]
-    lengths: Float[Array, "n n"] = dataclasses.field(repr=False)
-    impossible: Float[Array, " transitions"] = dataclasses.field(repr=False)
-    errors: Float[Array, "steps n"] = dataclasses.field(repr=False)
+    lengths: Float[Array, "n n"] = dataclasses.field(repr=False)  # W, +inf where there is no edge
 
     @property
     def expected_entropy(self) -> Float[Array, ""]:
@@ -110,11 +106,6 @@ class TracedReports:
         finite = jnp.where(jnp.isfinite(self.lengths), self.lengths, 0)
         mean = jnp.einsum("ti,io,to->t", self.marginals[:-1], finite, self.marginals[1:], precision="highest").mean()
         return jnp.where(jnp.isfinite(self.lengths).all(), mean, jnp.inf)
-
-    def step_exceedance(self, v: Any) -> Float[Array, "steps ..."]:
-        """P(V_t > v) for each t = 0..n; v (nats) a number or an array of thresholds (the last axis of the result)."""
-        tail = functools.partial(tail_of_steps, self.marginals, self.errors)
-        return at_each(tail, levels_in(v, self.marginals.dtype))
 
     def exceedance(self, v: Any) -> Float[Array, "*thresholds"]:
         """P(max_t V_t > v), strictly, t = 0 included; v (nats) a number or an array of thresholds, the result of its shape."""
@@ -199,7 +190,7 @@ class RandomisedResponse(OneLoss):
         before, after = states[:-1], states[1:]
         excess = self.keep - self.other
         if is_traced(self, states):
-            edge = jnp.isfinite(self._lengths(float_dtype(self)))
+            edge = jnp.isfinite(self._lengths(float_dtype(self))).astype(float_dtype(self))
             leaves, arrives, edges = edge.sum(axis=1), edge.sum(axis=0), edge.sum()
             kept = excess**2 * edge[before, after]
         else:
@@ -211,6 +202,7 @@ class RandomisedResponse(OneLoss):
         self, key: Key[Array, ""], trajectory: Trajectory, start: Start = None, check: bool = False
     ) -> Int[Array, " steps"]:
         """A reported trajectory, s'_0 included: state indices, int32. start is not read: s_0 is reported as any other state."""
+        batch.require_key(key)
         states = trajectory_indices(self.graph, trajectory, check).astype(np.int32)
         return respond(key, jnp.asarray(states), jnp.int32(self.graph.n_states), jnp.float32(self.keep))
 
@@ -218,11 +210,12 @@ class RandomisedResponse(OneLoss):
         self, key: Key[Array, ""], trajectory: Trajectory, n: int, start: Start = None, first: int = 0, check: bool = False
     ) -> Int[Array, "n steps"]:
         """`n` reported trajectories, (n, n_transitions + 1) int32; row i is `privatize(fold_in(key, first + i), trajectory)`."""
+        batch.require_key(key)
         states = trajectory_indices(self.graph, trajectory, check)
         batch.require_lanes(n, 0 if is_traced(first) else first, len(states))
         return _draw(self._reports(states), self.graph.neighbours, key, first, n)
 
-    def _reports(self, states: Int[np.ndarray, " steps"]) -> Reports:
+    def _reports(self, states: Any) -> Reports:
         keep = jnp.float32(self.keep) if is_traced(self.epsilon) else np.asarray(self.keep, np.float32)
         return Reports(states.astype(np.int32), np.asarray(self.graph.n_states, np.int32), keep)
 
@@ -273,7 +266,7 @@ class RandomisedResponse(OneLoss):
         errors, lengths = self.traced_errors(states, dtype), self._lengths(dtype)
         marginals = jax.vmap(self.law)(jnp.asarray(states)).astype(dtype)
         expected_error = jnp.sum(marginals * errors, axis=1)
-        return TracedReports(marginals, expected_error, lengths, self.infeasible_rate(states), errors)
+        return TracedReports(marginals, expected_error, self.infeasible_rate(states), errors, lengths)
 
     def _lengths(self, dtype: Any) -> Float[Array, "n n"]:
         """W of every pair of states within a trace, +inf where there is no edge."""

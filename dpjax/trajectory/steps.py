@@ -87,6 +87,11 @@ def _traced_laws(kernel: Kernel, costs: Float[Array, "targets n"]) -> Float[Arra
     return jax.lax.map(jax.checkpoint(functools.partial(slot_law, kernel)), costs)
 
 
+@jax.jit
+def _traced_log_laws(kernel: Kernel, costs: Float[Array, "targets n"]) -> Float[Array, "targets slots"]:
+    return jax.lax.map(jax.checkpoint(functools.partial(slot_log_law, kernel)), costs)
+
+
 class StepLaws(OnChain):
     """A mechanism whose next private state depends on the one before it and on the sensitive state that arrives: pi(. | s, i).
 
@@ -177,9 +182,21 @@ class StepLaws(OnChain):
         if not is_traced(self, targets):
             with at_trace_time():
                 return jnp.asarray(self.law_tables(targets).astype(dtype))
-        states = np.arange(self.graph.n_states)
-        costs = jnp.asarray(self.costs_to(states if is_traced(targets) else targets), dtype)
-        return _traced_laws(self.kernel_in(dtype), costs[targets] if is_traced(targets) else costs)
+        return _traced_laws(self.kernel_in(dtype), self._costs_in(targets, dtype))
+
+    def log_laws_in(self, targets: Any, dtype: Any) -> Float[Array, "targets slots"]:
+        """log pi(. | s, i) of every row i for each target, within a trace; -inf on padding."""
+        if not is_traced(self, targets):
+            with at_trace_time():
+                return jnp.stack([self.log_law_table(int(s)) for s in targets]).astype(dtype)
+        return _traced_log_laws(self.kernel_in(dtype), self._costs_in(targets, dtype))
+
+    def _costs_in(self, targets: Any, dtype: Any) -> Float[Array, "targets n"]:
+        """cost(., s) of each target within a trace."""
+        if not is_traced(targets):
+            return jnp.asarray(self.costs_to(targets), dtype)
+        require_few_states(self.graph.n_states)
+        return jnp.asarray(self.costs_to(np.arange(self.graph.n_states)), dtype)[targets]
 
     def traced_steps(self, states: Any, start: Start, dtype: Any) -> TracedSteps:
         """The private trajectory as laws within a trace, given s_0..s_n. A traced trajectory needs the distances of all pairs."""
@@ -187,10 +204,12 @@ class StepLaws(OnChain):
         neighbours, n = graph.neighbours.in_type(dtype), graph.n_states
         if not is_traced(targets):
             distinct, position = np.unique(targets, return_inverse=True)
+            position = position.astype(np.int32)
         else:
             require_few_states(n)
             whole = len(targets) >= n or (not is_traced(self) and n * neighbours.n_slots <= WHOLE)
-            distinct, position = (np.arange(n), targets) if whole else (targets, np.arange(len(targets)))
+            targets = targets.astype(jnp.int32)
+            distinct, position = (np.arange(n), targets) if whole else (targets, np.arange(len(targets), dtype=np.int32))
         first = traced_initial_law(graph, start, dtype)
         return TracedSteps(neighbours, first, self.laws_in(distinct, dtype), position)
 

@@ -62,16 +62,30 @@ def at_each(tail: Callable[[Array], Array], levels: Thresholds) -> Float[Array, 
     return found.reshape(*found.shape[:-1], *levels.shape)
 
 
-@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class TracedLaw:
-    """The law of s'_0..s'_n given s_0..s_n, as in `ExactLaw`, in JAX arrays: a pytree, which a trace may return."""
+    """The law of s'_0..s'_n given s_0..s_n, as in `ExactLaw`, in JAX arrays: a pytree, which a trace may return.
+
+    `expected_entropy`, `variance_entropy` and `exceedance` are there too.
+    """
 
     marginals: Float[Array, "steps n"]  # P(s'_t = i)
     expected_error: Float[Array, " steps"]  # E V_t, nats
-    expected_entropy: Float[Array, ""]  # E H_n, nats a transition
-    impossible: Float[Array, " transitions"] = dataclasses.field(repr=False)
+    impossible: Float[Array, " transitions"]  # P(the chain has no transition from s'_{t-1} to s'_t)
     errors: Float[Array, "steps n"] = dataclasses.field(repr=False)  # V_t of each private state
+
+    def step_exceedance(self, v: Any) -> Float[Array, "steps ..."]:
+        """P(V_t > v) for each t = 0..n; v (nats) a number or an array of thresholds (the last axis of the result)."""
+        levels = levels_in(v, self.marginals.dtype)
+        return at_each(lambda level: jnp.sum(jnp.where(level < self.errors, self.marginals, 0), axis=1), levels)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class TracedWalk(TracedLaw):
+    """The same of a private trajectory that walks the chain."""
+
+    expected_entropy: Float[Array, ""]  # E H_n, nats a transition
     steps: TracedSteps = dataclasses.field(repr=False)
 
     @property
@@ -84,21 +98,9 @@ class TracedLaw:
         levels = levels_in(v, self.marginals.dtype)
         return at_each(lambda level: _exceedance(self.steps, self.errors, level), levels)
 
-    def step_exceedance(self, v: Any) -> Float[Array, "steps ..."]:
-        """P(V_t > v) for each t = 0..n; v (nats) a number or an array of thresholds (the last axis of the result)."""
-        tail = functools.partial(tail_of_steps, self.marginals, self.errors)
-        return at_each(tail, levels_in(v, self.marginals.dtype))
-
-
-def tail_of_steps(
-    marginals: Float[Array, "steps n"], errors: Float[Array, "steps n"], level: Float[Array, ""]
-) -> Float[Array, " steps"]:
-    """P(V_t > level) for each t."""
-    return jnp.sum(jnp.where(level < errors, marginals, 0), axis=1)
-
 
 @jax.jit
-def traced_law(steps: TracedSteps, errors: Float[Array, "steps n"]) -> TracedLaw:
+def traced_law(steps: TracedSteps, errors: Float[Array, "steps n"]) -> TracedWalk:
     """The exact law of a private trajectory with these steps; row t of `errors` is G(., s_t)."""
     lengths = _cut(steps)[2]
 
@@ -110,7 +112,7 @@ def traced_law(steps: TracedSteps, errors: Float[Array, "steps n"]) -> TracedLaw
     _, (laws, means) = lax.scan(move, steps.first, steps.laws[steps.position])
     marginals = jnp.concatenate([steps.first[None], laws])
     expected_error = jnp.sum(marginals * errors, axis=1)
-    return TracedLaw(marginals, expected_error, means.mean(), jnp.zeros_like(means), errors, steps)
+    return TracedWalk(marginals, expected_error, jnp.zeros_like(means), errors, means.mean(), steps)
 
 
 def _cut(steps: TracedSteps) -> tuple[Array, Array, Array]:
@@ -252,7 +254,7 @@ def _joint_law(chain: TracedJoint, start: Joint, n_steps: int) -> TracedJointLaw
 
     end, (laws, lengths) = lax.scan(move, start, None, length=n_steps)
     laws = jnp.concatenate([laws, end[None]])
-    errors = jnp.sum(laws * chain.errors, axis=(1, 2))
+    errors = jnp.sum(laws * chain.errors[None], axis=(1, 2))
     return TracedJointLaw(laws.sum(axis=2), laws.sum(axis=1), errors, lengths, start, end, chain)
 
 
