@@ -68,6 +68,19 @@ def check_traced(condition: Any, argument: str, rule: str, **values: Any) -> Non
         checkify.check(jax.numpy.all(condition), f"{argument} must {rule}", **values)
 
 
+@contextlib.contextmanager
+def at_trace_time() -> Iterator[None]:
+    """A context in which functions of concrete values run at once, in float64, within a trace too: what they make can be kept."""
+    with jax.ensure_compile_time_eval(), jax.enable_x64(True):
+        yield
+
+
+def float_dtype(*values: Any) -> Any:
+    """The float type of a traced result: that of the traced floating leaves of `values`, JAX's default where there is none."""
+    found = [x for x in jax.tree.leaves(values) if is_traced(x) and jax.numpy.issubdtype(x.dtype, jax.numpy.floating)]
+    return jax.numpy.result_type(*found) if found else jax.dtypes.canonicalize_dtype(float)
+
+
 def in_float64(function: Callable[_Arguments, Any]) -> Callable[_Arguments, Any]:
     """`function` run in float64 on the host's arguments, its arrays returned as NumPy; do not call the result under a trace."""
 
