@@ -54,8 +54,18 @@ def threefry2x32(
     return x0, x1
 
 
+def require_one_key(key: Any) -> None:
+    """InputError for a batch of keys, or for what is no key, traced or not."""
+    typed = isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+    require(typed or np.ndim(key) <= 1, "key", None, "give jax.random.key(seed)", problem="is none of JAX's keys")
+    if typed:
+        remedy = "use jax.vmap for a batch, or jax.random.split for one key each"
+        require(key.ndim == 0, "key", None, remedy, problem=f"must be one key, and is a batch of shape {tuple(key.shape)}")
+
+
 def words_of(key: Key[Array, ""]) -> tuple[UInt32[Array, ""], UInt32[Array, ""]]:
     """The two words of a threefry key; ValueError for a key of another generator."""
+    require_one_key(key)
     data = jax.random.key_data(key)
     require(data.shape == (2,), "key", key, 'give a threefry key: jax.random.key(seed, impl="threefry2x32")')
     return data[0], data[1]

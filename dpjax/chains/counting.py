@@ -2,6 +2,7 @@
 
 A JAX array is worked on in its own type and gives a JAX array, under a trace too (where nothing can be checked). Anything else is
 read by NumPy (float32 stays, all else becomes float64) and gives NumPy, so that float64 survives where JAX's default is float32.
+Leading axes are a batch where a docstring writes (*batch, n, n); elsewhere one matrix is taken at a time, and `jax.vmap` maps over several.
 
 Classes and period of a chain: which states reach which, read from the pattern of its matrix alone.
 
@@ -31,6 +32,7 @@ from jaxtyping import Int
 from scipy import sparse
 
 from dpjax._errors import invalid, require
+from dpjax._tracing import check_traced, checking, require_concrete
 
 
 def following_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -48,11 +50,12 @@ def _following(function: Callable[..., Any], check: Callable[[jax.Array], None])
     def wrapped(P: Any, *rest: Any, **options: Any) -> Any:
         if isinstance(P, jax.core.Tracer):
             require_square(P)
+            check_traced_matrix(P)
             return function(P, *rest, **options)
         on_host = not isinstance(P, jax.Array)
         array = as_floats(P) if on_host else P
         require_square(array)
-        with jax.enable_x64(array.dtype == np.float64):
+        with jax.ensure_compile_time_eval(), jax.enable_x64(array.dtype == np.float64):  # a concrete P stays one inside a trace
             array = jnp.asarray(array)
             check(array)
             result = function(array, *rest, **options)
@@ -72,6 +75,20 @@ def require_square(P: Any) -> None:
     shape = tuple(P.shape)
     require(len(shape) >= 2 and shape[-1] == shape[-2], "P.shape", shape, "give a square matrix (*batch, n, n)")
     require(shape[-1] >= 2, "P.shape", shape, "give at least two states")
+
+
+def require_one_square(P: Any) -> None:
+    """Raise ValueError unless `P` is one square matrix; of a batch the error names `jax.vmap`."""
+    shape = tuple(np.shape(P))
+    require(len(shape) < 3, "P.shape", shape, "give one matrix (n, n), and map over a batch with jax.vmap")
+    require_square(P)
+
+
+def check_traced_matrix(P: jax.Array) -> None:
+    """Under `debug_checks`, a checkify error unless a traced `P` holds transition matrices."""
+    if checking():
+        check_traced(jnp.isfinite(P) & (P >= 0), "P", "have finite entries that are not negative")
+        check_traced(jnp.abs(P.sum(-1) - 1) <= row_sum_tolerance(P.dtype), "P", "have rows that sum to 1")
 
 
 def row_sum_tolerance(dtype: Any) -> float:
@@ -113,6 +130,9 @@ def is_sparse(P: Any) -> bool:
 
 def support(P: Any) -> sparse.csr_array:
     """The pattern of `P`, dense or sparse: a boolean csr_array, True where an entry is above 0; stored zeros are no edges."""
+    require_concrete(
+        P, "P", "find classes and periods outside the transformed function: they are read from the pattern of the matrix"
+    )
     pattern = sparse.csr_array(P > 0)
     pattern.eliminate_zeros()
     require(pattern.ndim == 2 and pattern.shape[0] == pattern.shape[1], "the shape", pattern.shape, "give a square matrix (n, n)")
@@ -120,7 +140,7 @@ def support(P: Any) -> sparse.csr_array:
 
 
 def communicating_classes(P: Any) -> list[Int[np.ndarray, _]]:
-    """The classes of `P`, each an increasing array of state indices, in the order of their smallest index."""
+    """On the host: the classes of `P`, each an increasing array of state indices, in the order of their smallest index."""
     from scipy.sparse import csgraph
 
     count, member = csgraph.connected_components(support(P), directed=True, connection="strong")
@@ -130,7 +150,7 @@ def communicating_classes(P: Any) -> list[Int[np.ndarray, _]]:
 
 
 def closed_classes(P: Any) -> list[Int[np.ndarray, _]]:
-    """The classes of `P` that no edge leaves; there is at least one."""
+    """On the host: the classes of `P` that no edge leaves; there is at least one."""
     pattern, classes = support(P), communicating_classes(P)
     member = _membership(classes, pattern.shape[0])
     start, end = pattern.nonzero()
@@ -139,22 +159,22 @@ def closed_classes(P: Any) -> list[Int[np.ndarray, _]]:
 
 
 def transient_states(P: Any) -> Int[np.ndarray, " size"]:
-    """The states of `P` outside every closed class, increasing."""
+    """On the host: the states of `P` outside every closed class, increasing."""
     return np.setdiff1d(np.arange(P.shape[0]), np.concatenate(closed_classes(P)))
 
 
 def is_irreducible(P: Any) -> bool:
-    """Whether all states of `P` form one class."""
+    """On the host: whether all states of `P` form one class."""
     return len(communicating_classes(P)) == 1
 
 
 def largest_class(P: Any) -> Int[np.ndarray, " size"]:
-    """The class of `P` with the most states; of several, the one that holds the smallest index."""
+    """On the host: the class of `P` with the most states; of several, the one that holds the smallest index."""
     return max(communicating_classes(P), key=len)
 
 
 def period(P: Any) -> int:
-    """The period of an irreducible `P` (0 for one state without a loop); a reducible one is a ValueError."""
+    """On the host: the period of an irreducible `P` (0 for one state without a loop); a reducible one is a ValueError."""
     from scipy.sparse import csgraph
 
     classes = communicating_classes(P)
@@ -234,7 +254,7 @@ def counts_of_trajectories(sequences: Iterable[Sequence[Hashable]]) -> tuple[Cou
 
 
 def largest_class_of_counts(counts: Any, labels: Sequence[Hashable] | None = None) -> tuple[Counts, Labels]:
-    """The counts inside the largest strongly connected class, and its labels: no row of the result is empty.
+    """On the host: the counts inside the largest strongly connected class, and its labels; no row of the result is empty.
 
     One restriction is enough: within a class of two or more states each has a way to another. The class with the most states; of
     several, the one with the smallest index. ValueError where no class has two states.
@@ -254,6 +274,7 @@ def largest_class_of_counts(counts: Any, labels: Sequence[Hashable] | None = Non
 
 def whole_counts(counts: Any, labels: Sequence[Hashable] | None = None) -> Counts:
     """`counts`, dense or sparse, as int64; ValueError naming an entry that is negative, fractional, not finite or too large."""
+    require_concrete(counts, "counts", "divide the rows by their sums and pass the shares to MarkovChain.from_matrix")
     given: Any = sparse.csr_array(counts) if is_sparse(counts) else np.asarray(counts)
     require(given.ndim == 2 and given.shape[0] == given.shape[1], "the shape of counts", given.shape, "give a square matrix (n, n)")
     require(given.dtype.kind in "iufb", "the type of counts", str(given.dtype), "give whole numbers")

@@ -107,7 +107,10 @@ _LANES = 2**16  # the same where few states are unrolled: all at once is fastest
 
 @jax.jit
 def gth(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n"]:
-    """The stationary distribution of each matrix, unchecked; jitted, vmappable, differentiable; NaN where it has several."""
+    """The stationary distribution of each matrix, (*batch, n, n) -> (*batch, n), unchecked; NaN where it has several.
+
+    The kernel of `stationary_distribution`, for JAX arrays: under jit, vmap and scan, differentiable to any order.
+    """
     n = P.shape[-1]
     return _differentiable(P.reshape(-1, n, n)).reshape(P.shape[:-1])
 
@@ -307,7 +310,8 @@ def stationary_distribution(P: Float[Array, "*batch n n"]) -> Float[Array, "*bat
     """The stationary distribution of each matrix.
 
     Shapes (*batch, n, n) -> (*batch, n), n >= 2, in the type of the input: a JAX array gives a JAX array, NumPy gives NumPy
-    (float64 unless float32). Jitted, vmappable, differentiable (off the diagonal: a row's diagonal entry is what the others leave).
+    (float64 unless float32). Under jit, vmap and scan; differentiable to any order (off the diagonal: a row's diagonal entry is what the
+    others leave).
     Zero on transient states. Raises ValueError for a matrix that is not stochastic (rows within 1e-9 of 1 in float64, 1e-5 in
     float32) and for one with several closed classes, which it names. Under a trace nothing is checked: there several closed classes
     make that matrix's result NaN.

@@ -130,7 +130,7 @@ def design_matrix(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> MatrixDesign:
-    """The pseudo-counts and scales that minimise the expected stationary error on `public_model` among those that meet (epsilon, delta).
+    """On the host: pseudo-counts and scales of least expected stationary error on `public_model`, among those that meet (epsilon, delta).
 
     public_model: (n, n), irreducible on the support: a transition matrix THAT IS PUBLIC (last year's published figures, a survey, a guess).
     A DESIGN CHOSEN ON THE SENSITIVE COUNTS LEAKS THEM: its parameters depend on them, and the certificate does not cover that; a UserWarning
