@@ -9,7 +9,7 @@ import contextlib
 import os
 import pathlib
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
@@ -40,7 +40,26 @@ OPTIONS = {
     "budget epsilon": "--budget-epsilon",
     "budget delta": "--budget-delta",
     "memory": "--memory",
+    "format": "--format",
+    **{
+        f"format[{name!r}]": f"--format {name}"
+        for name in ("separator", "quotes", "comments", "header", "columns", "missing", "encoding")
+    },
 }
+
+
+def format_options(given: Sequence[str] | None, files: Collection[str] = ()) -> dict[str, dict[str, str]]:
+    """The options of --format, KEY=VALUE or FILE.KEY=VALUE: for each of `files`, and "" for the main one, a table; InputError for another."""
+    tables: dict[str, dict[str, str]] = {name: {} for name in ("", *files)}
+    for text in given or ():
+        key, equals, value = text.partition("=")
+        file, dot, name = key.strip().rpartition(".")
+        known = f", {' or '.join(f'{file}.KEY=VALUE' for file in files)}" if files else ""
+        require(
+            equals and (file in tables) and (not dot or file), "--format", text, f"write KEY=VALUE{known}, such as separator=tab"
+        )
+        tables[file][name] = value if value == " " else value.strip()
+    return tables
 
 
 class LedgerOptions(NamedTuple):

@@ -28,6 +28,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from dpjax._errors import invalid, require
+from dpjax._random import checked_key
 from dpjax._rationals import decimal_up, shown
 from dpjax.counts import Neighbours, PseudocountMechanism
 from dpjax.design.optimise import require_loss_of_trace
@@ -182,6 +183,7 @@ class MatrixDesign:
 
         A design whose parameters were changed by force since they were certified is certified again, and refused if it fails.
         """
+        key = checked_key(key)
         self._certify_once()
         return self._form.privatize(self, key, counts)
 

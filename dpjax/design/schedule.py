@@ -34,6 +34,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from dpjax._errors import require, require_number
+from dpjax._random import checked_key
 from dpjax.chains import MarkovChain
 from dpjax.design.optimise import Objective, Progress, minimise, require_loss_of_trace, require_scalar
 from dpjax.simplex._rounding import float64
@@ -144,6 +145,7 @@ class EpsilonSchedule:
         self, key: Key[Array, ""], trajectory: Int[np.ndarray, " states"] | list[int], start: int | None = None
     ) -> Int[np.ndarray, " states"]:
         """A private trajectory of state indices for s_0..s_m, m at most n; arguments as in `TrajectoryMechanism.privatize`."""
+        key = checked_key(key)
         self._certify_once()
         states = trajectory_indices(self.mechanisms[0].graph, trajectory)
         require(len(states) <= len(self.epsilons) + 1, "trajectory", len(states), f"give at most {len(self.epsilons) + 1} states")
