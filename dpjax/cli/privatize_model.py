@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
-from dpjax._errors import InputError, require_word
+from dpjax._errors import InputError
 from dpjax.cli import publishing
-from dpjax.cli.errors import DONE, FAILED, Ended, say
-from dpjax.cli.publishing import Account, LedgerOptions, check_paths, open_account
-from dpjax.cli.signals import Terminated
+from dpjax.cli.errors import DONE, FAILED, say
+from dpjax.cli.publishing import Account, LedgerOptions, check_paths, open_account, spending
 
 Layout = Literal["auto", "matrix", "triples", "pairs", "parquet"]
 Outside = Literal["stop", "drop"]
@@ -102,6 +101,7 @@ OPTIONS = {
     "row_cells": "--row-cells",
     "pseudocount": "--pseudocount",
     "draws": "--resolution",
+    "mechanism": "--mechanism",
     "memory": "--memory",
 }
 
@@ -218,7 +218,6 @@ def _publish(
 ) -> int:
     """Check what can be refused without reading the records, and release."""
     from dpjax._errors import require
-    from dpjax.release.ledger import Charge
 
     counts, out = inputs["COUNTS"], outputs["--out"]
     given_both = counts is not None and out is not None
@@ -227,8 +226,7 @@ def _publish(
     assert out is not None
     check_paths(outputs, given.files(), inputs)
     needed.check(out)
-    amount = Charge(plan.epsilon, plan.delta, f"privatize-model, {plan.form.name}, {len(plan.labels)} states")
-    account = open_account(given, plan.form.neighbours.word, amount)
+    account = open_account(given, plan)
     return _release(plan, _Reading(counts, *reading), out, account, outputs["--private-report"], needed)
 
 
@@ -277,9 +275,8 @@ def _release(
 
     records = reading.records(plan)
     needed.check(out, pairs=len(records.counts) or 1)
-    if account is not None:
-        account.charge()
-    try:
+    with spending(account, lambda: _left(out, account), FAILED) as charge:
+        charge()
         model = plan.draw(records)
         release.write_release(model, plan.statement(), out)
         if report is not None:
@@ -287,11 +284,6 @@ def _release(
             with contextlib.suppress(OSError):
                 print(f"{report}: PRIVATE, for the data holder alone", file=sys.stderr)
         return _announced(out, account)
-    except (KeyboardInterrupt, Terminated) as stop:
-        raise Ended(stop, _left(out, account)) from stop
-    except (OSError, MemoryError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error) or "there is not enough memory"
-        return say(f"error: {why.removesuffix('.')}. {_left(out, account)}", FAILED)
 
 
 def _left(out: pathlib.Path, account: Account | None) -> str:
@@ -320,13 +312,18 @@ def _charged(account: Account | None) -> str:
 def _name(mechanism: str, form: str) -> str:
     """The mechanism by its name in the registry; --form paper is the "dirichlet" one."""
     from dpjax import counts
-    from dpjax._errors import require
+    from dpjax._errors import invalid, require
     from dpjax.counts.protocol import releasable
 
-    if ":" not in mechanism:
-        known = releasable()
-        require_word(mechanism, "--mechanism", known, f"choose among {', '.join(known)}")
-    name = counts.mechanism(mechanism).name
+    known = releasable()
+    try:
+        name = counts.mechanism(mechanism).name
+    except InputError:
+        if ":" in mechanism:
+            raise
+        name = ""
+    if name not in known:
+        invalid("--mechanism", mechanism, f"choose among {', '.join(known)}")
     if form == "theorem7":
         return name
     require(name in ("pseudocount", "dirichlet"), "--form", form, "the paper's form is one of --mechanism pseudocount")

@@ -11,15 +11,14 @@ import json
 import pathlib
 import select
 import sys
-from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, NamedTuple
 
 import typer
 
+from dpjax import _atomic as atomic
 from dpjax.cli import publishing
-from dpjax.cli.errors import DONE, Ended, naming_options
-from dpjax.cli.publishing import Account, LedgerOptions, check_paths, new_file, open_account
-from dpjax.cli.signals import check_output, is_heard
+from dpjax.cli.errors import DONE, check_output, is_heard, naming_options
+from dpjax.cli.publishing import Account, LedgerOptions, check_paths, open_account, spending
 
 if TYPE_CHECKING:
     from dpjax.chains import MarkovChain
@@ -113,7 +112,7 @@ Out = Annotated[
     pathlib.Path | None,
     typer.Option("--out", "-o", metavar="FILE", help="A new file for the private states, instead of standard output."),
 ]
-Statement = Annotated[
+StatementFile = Annotated[
     pathlib.Path | None, typer.Option(metavar="FILE", help="Write the privacy statement there too, as JSON; a new file.")
 ]
 LogBase = Annotated[Literal["e", "2", "10"], typer.Option(help="Unit of lengths and rho: e (nats), 2 (bits) or 10 (bans).")]
@@ -154,6 +153,7 @@ OPTIONS = {
     **publishing.OPTIONS,
     "epsilon": "--epsilon",
     "rho": "--rho",
+    "start": "--start",
     "log_base": "--log-base",
     "source": "--source",
     "the chain's epsilon": "--chain-epsilon",
@@ -164,8 +164,8 @@ _IN_STATEMENT = {"the chain's epsilon": "the epsilon of --chain-statement", "the
 
 
 if TYPE_CHECKING:
-    from dpjax.release import TrajectoryRelease, TrajectoryStatement
-    from dpjax.release.ledger import ChainBudget
+    from dpjax.release import Statement, StreamPlan
+    from dpjax.release.stream import ChainBudget
 
 
 def privatize_trajectory(
@@ -176,7 +176,7 @@ def privatize_trajectory(
     start: Start = None,
     id_column: IdColumn = False,
     out: Out = None,
-    statement: Statement = None,
+    statement: StatementFile = None,
     log_base: LogBase = "e",
     source: Source = None,
     largest_class: LargestClass = False,
@@ -196,8 +196,7 @@ def privatize_trajectory(
     The privacy statement and the price go to standard error before a line is read. Exit code 2: a line that cannot be read (its number
     is named, never its content); what was written to standard output stays, files given by --out and --statement are not made.
     """
-    from dpjax.release import TrajectoryRelease, trajectory_statement
-    from dpjax.release.trajectory_statement import trajectory_price
+    from dpjax.release import StreamPlan, TrajectoryRelease
 
     inputs = {"STREAM": None if price else stream, "--chain": chain, "--chain-statement": chain_statement}
     files = _Files(stream, out, statement)
@@ -207,15 +206,15 @@ def privatize_trajectory(
     budget = _chain_budget(chain_epsilon, chain_delta, chain_adjacency, chain_statement)
     public = _fitting_chain(chain, source, memory, largest_class=largest_class)
     release = TrajectoryRelease(chain=public, epsilon=epsilon, rho=rho, log_base=log_base)
-    first = None if start is None else _start(release, start)
-    said = trajectory_statement(release, start=start, identifiers=id_column, chain_budget=budget)
-    cost = "\n".join(trajectory_price(release, said.fields))
+    plan = StreamPlan(release=release, start=start, identifiers=id_column, chain=budget)
+    cost = "\n".join(plan.price())
     if price:
         print(cost)
         return DONE
-    account = _account(release, said, given)
+    said = plan.statement()
+    account = open_account(given, plan)
     _say(f"{said}\n{cost}\n", kept=statement is not None)
-    return _publish(release, said, files, account, {"start": first, "identifiers": id_column})
+    return _publish(plan, said, files, account)
 
 
 def _fitting_chain(path: pathlib.Path, source: str | None, memory: str | None, *, largest_class: bool) -> Any:
@@ -265,21 +264,19 @@ def _check_files(inputs: dict[str, pathlib.Path | None], files: _Files, given: L
         check_output(others if given.path is None else {**others, "--ledger": given.path})
 
 
-def _publish(
-    release: TrajectoryRelease, said: TrajectoryStatement, files: _Files, account: Account | None, how: dict[str, Any]
-) -> int:
+def _publish(plan: StreamPlan, said: Statement, files: _Files, account: Account | None) -> int:
     """Open, charge, write the statement, and draw a state for each line, in this order."""
-    with _spending(account, files.out) as charge, contextlib.ExitStack() as opened:
+    with spending(account, lambda: _left(files.out, account)) as charge, contextlib.ExitStack() as opened:
         lines: Any = sys.stdin.buffer if files.stream is None else opened.enter_context(open(files.stream, "rb"))
-        sink = None if files.out is None else opened.enter_context(new_file(files.out))
+        sink = None if files.out is None else opened.enter_context(atomic.new_file(files.out))
         paper = opened.enter_context(contextlib.ExitStack())
-        words = None if files.statement is None else paper.enter_context(new_file(files.statement))
+        words = None if files.statement is None else paper.enter_context(atomic.new_file(files.statement))
         charge()
         if words is not None:
             words.write(said.json().encode())
         if files.out is None:
             paper.close()  # the statement is there before a line is read; with --out both files come at the end
-        return _stream(release, lines, sink, how)
+        return _stream(plan, lines, sink)
 
 
 def _say(text: str, kept: bool) -> None:
@@ -297,69 +294,25 @@ def _say(text: str, kept: bool) -> None:
             )
 
 
-@contextlib.contextmanager
-def _spending(account: Account | None, out: pathlib.Path | None) -> Iterator[Callable[[], None]]:
-    """Gives what charges the release; what ends the command after that says what is spent and what to do."""
-    spent: list[str] = []
-
-    def charge() -> None:
-        what = "what was written was released: the same stream again is a release of its own, and the epsilons add"
-        if out is not None:
-            what = f"{out} is not made: the same stream again is a release of its own"
-        if account is None:
-            spent.append(f"{what[0].upper()}{what[1:]}" if out is None else what)
-            return
-        spent.append(f"{account.spent()}; {what}, and charged again")  # first, so that a signal meanwhile says it too
-        try:
-            account.charge()
-        except Exception:
-            spent.clear()
-            raise
-
-    try:
-        yield charge
-    except BaseException as error:
-        if not spent:
-            raise
-        raise Ended(error, spent[0]) from error
+def _left(out: pathlib.Path | None, account: Account | None) -> str:
+    """What is there of a stream that was stopped, what it has spent, and what the same again would spend."""
+    what = "what was written was released: the same stream again is a release of its own, and the epsilons add"
+    if out is not None:
+        what = f"{out} is not made: the same stream again is a release of its own"
+    if account is None:
+        return f"{what[0].upper()}{what[1:]}" if out is None else what
+    return f"{account.spent()}; {what}, and charged again"
 
 
-def _account(release: TrajectoryRelease, said: TrajectoryStatement, given: LedgerOptions) -> Account | None:
-    """The ledger, checked; a chain that is itself a private release is charged with the first of its streams, once."""
-    from dpjax._errors import require
-    from dpjax._rationals import shown
-    from dpjax.release.ledger import Charge
-    from dpjax.release.trajectory_statement import neighbours
-
-    chain, once = said.fields["chain"], None
-    if given.path is not None and chain["source"] == "private release":
-        require(
-            chain["total_epsilon"] is not None,
-            "--ledger",
-            str(given.path),
-            f"nothing can be charged for the chain: {chain.get('no_sum')}",
-        )
-        released = f"released at ({shown(chain['epsilon'])}, {shown(chain['delta'])}) for {chain['adjacency_in_words']}"
-        what = (
-            f"the chain {chain['sha256_of_lengths'][:16]}, {released}; changes of its data: {chain['changes_in_the_chains_data']}"
-        )
-        once = Charge(chain["chain_epsilon"], chain["chain_delta"], what)
-    amount = Charge(said.fields["epsilon"], 0.0, f"privatize-trajectory, {release.chain.n_states} states")
-    return open_account(given, neighbours(release), amount, once)
-
-
-def _stream(release: TrajectoryRelease, lines: io.BufferedIOBase, sink: BinaryIO | None, how: dict[str, Any]) -> int:
-    from dpjax._atomic import StorageError
-    from dpjax.release import private_lines
-
+def _stream(plan: StreamPlan, lines: io.BufferedIOBase, sink: BinaryIO | None) -> int:
     if sink is not None:
-        private_lines(release, lines, sink.write, **how)
+        plan.draw(lines, sink.write)
         return DONE
     with open(sys.stdout.fileno(), "wb", buffering=0, closefd=False) as out:
         try:
-            private_lines(release, lines, lambda line: _write_all(out, line), **how)
+            plan.draw(lines, lambda line: _write_all(out, line))
         except BrokenPipeError:
-            raise StorageError("the reader of the private states closed the pipe; stopped") from None
+            raise atomic.StorageError("the reader of the private states closed the pipe; stopped") from None
     return DONE
 
 
@@ -373,19 +326,10 @@ def _write_all(sink: Any, line: bytes) -> None:
             line = line[written:]
 
 
-def _start(release: TrajectoryRelease, start: str) -> int:
-    from dpjax._errors import invalid
-
-    texts = {str(label): i for i, label in enumerate(release.chain.labels)}
-    if start not in texts:
-        invalid("--start", start, f"it is not a state of the chain: give one of its {len(texts)} labels")
-    return texts[start]
-
-
 def _chain_budget(epsilon: str | None, delta: str | None, adjacency: str | None, path: pathlib.Path | None) -> ChainBudget | None:
     from dpjax._errors import invalid, require
-    from dpjax.release.ledger import chain_budget
     from dpjax.release.selection import true_delta
+    from dpjax.release.stream import chain_budget
 
     if path is None:
         for option, value in (("--chain-delta", delta), ("--chain-adjacency", adjacency)):

@@ -1,6 +1,7 @@
-"""Edge lengths and distances of a public chain in whole numbers, so that the triangle inequality holds exactly.
+"""Mechanism 1 for somebody's data: whole-number distances, exact coins, the operating system's entropy; nothing to seed.
 
-Theorem 1 rests on two triangle inequalities, and a sum of rounded floats may miss them by an ulp. Here an edge has the length
+*Distances* (`WholeDistances`). Edge lengths and distances of a public chain are whole numbers, so that the triangle inequality holds
+exactly: Theorem 1 rests on two triangle inequalities, and a sum of rounded floats may miss them by an ulp. Here an edge has the length
 
     L(i, j) = floor(10^6 W(i, j) - 10^-3), at least 0,      W(i, j) = -log P(i, j) in the chosen unit,
 
@@ -13,10 +14,8 @@ at most 745 nats), which the 10^-3 covers: L <= 10^6 W, and so D <= 10^6 G for e
 G are therefore adjacent under D: what is promised for D is promised for the paper's Definition 4 too. On the other side
 D > 10^6 G - 1.001 (edges of a shortest path).
 
-Mechanism 1 for somebody's data: whole-number distances, exact coins, the operating system's entropy; nothing to seed.
-
-From private state i, given that the sensitive chain is at s, candidate r of N(i) costs D(r, s), a whole number of millionths of a
-unit of length (`WholeDistances`), and permute-and-flip (`_exact`) selects with the coins
+*The mechanism* (`TrajectoryRelease`). From private state i, given that the sensitive chain is at s, candidate r of N(i) costs D(r, s), a
+whole number of millionths of a unit of length (`WholeDistances`), and permute-and-flip (`_exact`) selects with the coins
 
     exp(-c (D(r, s) - min D)),     c = epsilon / (2 rho 10^6), a rational number.
 
@@ -30,16 +29,13 @@ losses of the steps add up (chain rule), at any length; the first private state 
 
 So trajectories whose average distances sum to at most rho are epsilon-indistinguishable. Many trajectories are drawn independently.
 
-The law of the exact release as the exact evaluations of `dpjax.trajectory` take it: whole-number distances as costs.
+*Its law* (`WholeLengthMechanism`) as the exact evaluations of `dpjax.trajectory` take it: whole-number distances as costs. For statements,
+tests and design: `dpjax.exact_law`, `pairwise_losses` and the rest work on it. Computed in float64, it draws nothing that is released.
 
-For statements, tests and design: `dpjax.exact_law`, `pairwise_losses` and the rest work on a `WholeLengthMechanism`. Computed in
-float64, it draws nothing that is released.
-
-A stream of sensitive states in, a stream of private states out, a line each, one written before the next is read.
-
-Lines are UTF-8, ended by LF or CRLF; a byte-order mark may open the first, and the last may lack its end. Space around a label
-does not count. With identifiers each line is `identifier,state` as CSV: one private trajectory for each identifier, begun at its
-first line, however the lines of several are mixed; a first line `id,state` is taken for a header and copied.
+*A stream* (`private_lines`) of sensitive states in, a stream of private states out, a line each, one written before the next is read. Lines
+are UTF-8, ended by LF or CRLF; a byte-order mark may open the first, and the last may lack its end. Space around a label does not count.
+With identifiers each line is `identifier,state` as CSV: one private trajectory for each identifier, begun at its first line, however the
+lines of several are mixed; a first line `id,state` is taken for a header and copied.
 
 A line that is no known state ends the stream: the error names the number of the line and nothing of what it holds. Private states
 written before it stay written, and were private.

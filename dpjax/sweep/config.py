@@ -21,7 +21,7 @@ k = {start = 1, stop = 1000, num = 7, log = true}
 [output]
 dir = "results/grades"
 
-Which of a workload's measures a sweep takes, in which bins they are counted, and whose samples are kept.
+*Measures* (`Chosen`): which of a workload's measures a sweep takes, in which bins they are counted, and whose samples are kept.
 
 [sweep]
 measures = ["tv"]                                        # left out: all of them
