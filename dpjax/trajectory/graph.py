@@ -212,7 +212,7 @@ class TracedGraph:
 
 
 Graph = ChainGraph | TracedGraph
-Parameter = float | int | Num[Array, ""]  # a number of a mechanism, traced perhaps
+Parameter = float | int | Num[Array, ""] | Num[np.ndarray, ""]  # a number of a mechanism, traced perhaps
 
 
 def graph_of(chain: MarkovChain) -> Any:
