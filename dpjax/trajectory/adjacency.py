@@ -33,11 +33,12 @@ import dataclasses
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
 from dpjax._errors import require, require_whole, require_word
 from dpjax._tracing import check_traced, is_traced
 from dpjax.trajectory.graph import (
+    Matrix,
     OnChain,
     Parameter,
     graph_of,
@@ -49,8 +50,6 @@ from dpjax.trajectory.graph import (
     settle,
 )
 from dpjax.trajectory.losses import MARGIN
-
-Matrix = Float[np.ndarray, "n n"] | Float[Array, "n n"]
 
 _REFUSED = {
     "min": "the smaller of G(w, v) and G(v, w) does not bound the loss: not epsilon-private; use 'average' or 'max'",
@@ -114,7 +113,7 @@ class Adjacency:
 class HammingAdjacency:
     """Trajectories that differ in at most `b` of the states s_1..s_n (paper B, Appendix B; Chen et al. 2023). b: 1 or more."""
 
-    b: int | Int[Array, ""] = 1
+    b: Parameter = 1
 
     def __post_init__(self) -> None:
         settle(self, "b")

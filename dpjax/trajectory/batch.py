@@ -337,7 +337,7 @@ class Walks(NamedTuple):
     Which mechanism it is lies in the numbers alone, so that one compiled program serves many mechanisms.
     """
 
-    initial: Cumulative | Float[np.ndarray, " n"]  # cumulative law of s'_0
+    initial: Any  # cumulative law of s'_0, `Cumulative` or NumPy
     tables: Cumulative  # (targets, slots)
     position: Int[Array, " steps"] | Int[np.ndarray, " steps"]
 
