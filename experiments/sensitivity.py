@@ -26,7 +26,8 @@ from dpjax.chains import elasticities, simulate
 from dpjax.design import first_order_elasticity, stationary_elasticity
 from dpjax.plot import sensitivity as figures
 from dpjax.plot import style
-from dpjax.simplex import PublicRows, corner_epsilon, equation6, kl_of_shares
+from dpjax.simplex import PublicRows, equation6, expected_kl
+from dpjax.simplex.hockey_stick import corner_epsilon
 from dpjax.trajectory import TrajectoryMechanism, exact_law
 from experiments.runs import CONFIGS
 
@@ -173,7 +174,7 @@ def _model(data: datasets.Dataset) -> tuple[np.ndarray, PublicRows]:
 def _kl(C: np.ndarray, k: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean KL by Theorem 2 and its slope in k."""
     with jax.enable_x64(True):
-        value, slope = jax.vmap(jax.value_and_grad(lambda k: kl_of_shares(jnp.asarray(C), k)))(jnp.asarray(k))
+        value, slope = jax.vmap(jax.value_and_grad(lambda k: expected_kl(C, k)))(jnp.asarray(k))
     return np.asarray(value), np.asarray(slope)
 
 
@@ -191,8 +192,7 @@ def _epsilons(*settings: tuple[Any, Any, Any, Any]) -> list[tuple[np.ndarray, np
 def _theorem1(k: np.ndarray, eta: float, counts: np.ndarray, gamma: float) -> np.ndarray:
     """A-Theorem 1's epsilon, NaN below its smallest k."""
     arrays = np.broadcast_arrays(k, eta, float(counts.sum()), float(len(counts)), gamma, 1 - 2 * eta)
-    with jax.enable_x64(True):
-        return np.where(k >= 1.5 / eta, np.asarray(equation6(*map(jnp.asarray, arrays))), np.nan)
+    return np.where(k >= 1.5 / eta, equation6(*arrays), np.nan)
 
 
 def main() -> None:

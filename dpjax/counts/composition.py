@@ -71,7 +71,7 @@ def privacy_loss_distribution(mechanism: Mechanism, *, grid: Number = GRID, tail
 
 
 def composed_delta(releases: Releases, epsilon: Real, *, grid: Number = GRID, tail: Number = TAIL) -> Claim:
-    """An upper bound on delta at epsilon (scalar or array) of all releases together, within the grid of the exact value.
+    """On the host: an upper bound on delta at epsilon (scalar or array) of all releases together, within the grid of the exact value.
 
     releases: pairs (mechanism, count); all under one adjacency. NumPy float64, at least 1e-12.
     """
@@ -81,7 +81,7 @@ def composed_delta(releases: Releases, epsilon: Real, *, grid: Number = GRID, ta
 
 
 def composed_epsilon(releases: Releases, delta: Number, *, grid: Number = GRID, tail: Number = TAIL) -> np.float64:
-    """The smallest epsilon found whose composed delta is at most delta (from 1e-11 on); +inf where none is."""
+    """On the host: the smallest epsilon found whose composed delta is at most delta (from 1e-11 on); +inf where none is."""
     require(bool(check_delta(delta) >= 10 * CONVOLVED), "delta", delta, "composed losses are right to 1e-12: take 1e-11 or more")
     return np.float64(_composed(releases, grid, tail).get_epsilon_for_delta(float(delta) - CONVOLVED) * (1 + RAISED))
 

@@ -1,6 +1,7 @@
-"""What a design minimises: expected errors of the private stationary distribution in its first-order law, smooth in all parameters.
+"""What a design minimises, and how.
 
-X = pi~ - pi is taken as normal, mean m = E pi~ - pi (smoothing and second order), variances s^2. Then, with weights w (1 unless given),
+*Losses* are expected errors of the private stationary distribution in its first-order law, smooth in all parameters. X = pi~ - pi is taken
+as normal, mean m = E pi~ - pi (smoothing and second order), variances s^2. Then, with weights w (1 unless given),
 
     "tv":  1/2 sum_l w_l E|X_l|,    E|X| = s sqrt(2/pi) exp(-m^2/(2 s^2)) + m erf(m/(s sqrt 2))  (the folded normal law),
     "l2":  sum_l w_l (m_l^2 + s_l^2),
@@ -8,16 +9,15 @@ X = pi~ - pi is taken as normal, mean m = E pi~ - pi (smoothing and second order
 
 A loss of one's own is a function (law, pi) -> scalar of the `StationaryLaw` and of the public model's stationary law, in jax.numpy.
 
-Minimising a smooth function of a few hundred free parameters from several starts: Adam with a rate that falls to zero.
-
+*The search* (`minimise`): Adam with a rate that falls to zero, from several starts, on a smooth function of a few hundred free parameters.
 Nothing here is convex and nothing needs to be: the best point seen from any start is returned, starts included, so the result is never
 worse than the best start; and the whole trace comes back. Losses are divided by the size of the first one, since Adam's steps should not
 depend on their unit. Deterministic. What an objective depends on is passed as `arguments`, traced: one function object and one set of
 shapes compile once.
 
-Whether the best point is at rest is not read off the trace, whose rate falls to zero wherever it is: from the best point 25 further steps are
-taken at the first rate and 25 at a tenth of it, both fresh. Adam's first steps move every coordinate by the rate, downhill; at the small
-rate a slope whose entries add to more than some hundredths of the loss must therefore show, at the large one a far slope.
+Whether the best point is at rest is not read off the trace, whose rate falls to zero wherever it is: from the best point 25 further steps
+are taken at the first rate and 25 at a tenth of it, both fresh. Adam's first steps move every coordinate by the rate, downhill; at the
+small rate a slope whose entries add to more than some hundredths of the loss must therefore show, at the large one a far slope.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ from jax.scipy.special import erf
 from jaxtyping import Array, Float
 
 from dpjax._errors import invalid, require
+from dpjax._tracing import is_traced
 from dpjax.design.stationary import Numbers, StationaryLaw
-from dpjax.simplex._rounding import float64
+from dpjax.simplex._rounding import float64, traced_dtype
 
 Vector = Float[Array, "*batch n"] | Float[np.ndarray, "*batch n"]
 Weights = Float[Array, "*each n"] | Float[np.ndarray, "*each n"] | float  # one for each state, or for each law and state
@@ -121,10 +122,8 @@ def _unweighted(loss: Loss) -> Weighted:
     return lambda law, pi, weights: loss(law, pi)
 
 
-def evaluate(
-    loss: Callable[..., Array], law: StationaryLaw, pi: Float[np.ndarray, " n"], weights: Float[np.ndarray, " n"] | float = 1.0
-) -> np.float64:
-    """A loss (law, pi, weights) -> scalar of NumPy float64 arrays, as a NumPy float64.
+def evaluate(loss: Callable[..., Array], law: StationaryLaw, pi: Vector, weights: Weights = 1.0) -> Any:
+    """A loss (law, pi, weights) -> scalar of NumPy float64 arrays, as a NumPy float64. Traced: the loss itself, in the dtype of what is traced.
 
     >>> import numpy as np
     >>> from dpjax.design import stationary_law, total_variation
@@ -132,6 +131,9 @@ def evaluate(
     >>> round(float(evaluate(total_variation, law, law.stationary)), 5)
     0.01592
     """
+    if is_traced(law, pi, weights):
+        dtype = traced_dtype(*law, pi, weights)
+        return loss(StationaryLaw(*(jnp.asarray(x, dtype) for x in law)), jnp.asarray(pi, dtype), jnp.asarray(weights, dtype))
     with jax.enable_x64(True):
         return np.float64(loss(StationaryLaw(*(jnp.asarray(x) for x in law)), jnp.asarray(pi), weights))
 

@@ -36,14 +36,13 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from dpjax._errors import require, require_whole, require_word
-from dpjax._tracing import check_traced, is_traced
+from dpjax._tracing import check_traced, frozen_pytree, is_traced
 from dpjax.trajectory.graph import (
     Matrix,
     OnChain,
     Parameter,
     graph_of,
     plain,
-    register_value,
     require_epsilon,
     require_parameter,
     require_scale,
@@ -58,7 +57,7 @@ _REFUSED = {
 }
 
 
-@register_value
+@frozen_pytree("rho", static=("symmetrisation",))
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Adjacency:
     """Definition 4: trajectories whose summed symmetrised distance is at most `rho` nats.
@@ -108,7 +107,7 @@ class Adjacency:
         return f"trajectories within rho {self.rho:g} nats (Definition 4, {self.symmetrisation})"
 
 
-@register_value
+@frozen_pytree("b")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HammingAdjacency:
     """Trajectories that differ in at most `b` of the states s_1..s_n (paper B, Appendix B; Chen et al. 2023). b: 1 or more."""

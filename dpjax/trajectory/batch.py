@@ -136,18 +136,9 @@ class StepCache:
     origin: Any = dataclasses.field(repr=False)  # the digest of what the laws depend on, two words; zeros where it is traced
 
 
-def require_key(key: Any) -> None:
-    """InputError unless `key` is one key."""
-    own = f"has the shape {getattr(key, 'shape', None)}"
-    require(getattr(key, "shape", None) == (), "key", None, "give one key, and map over several with jax.vmap", problem=own)
-
-
 def lane_words(key: Key[Array, "*_"], shape: tuple[int, ...]) -> Words:
     """The words of the key of each lane: its own, or `fold_in(key, i)` for lane i where there is one key for all."""
     data = jax.random.key_data(key)
-    require(
-        data.shape[-1] == 2, "key", None, 'make it with jax.random.key(seed, impl="threefry2x32")', problem="is no threefry key"
-    )
     words = data[..., 0], data[..., 1]
     if key.shape != ():
         own = f"has the shape {key.shape}"

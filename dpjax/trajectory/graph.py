@@ -26,7 +26,7 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -244,27 +244,22 @@ def _graph_of(chain: MarkovChain) -> ChainGraph:
 
 
 class OnChain:
-    """What lives on one chain, and shares the chain's graph with everything else on it. Its subclasses are dataclasses and pytrees."""
+    """What lives on one chain, and shares the chain's graph with everything else on it.
+
+    Its subclasses are dataclasses and pytrees, a user's own too: text and booleans are static, every other field a child. Rebuilding one
+    from its leaves checks nothing.
+    """
 
     chain: MarkovChain
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        register_value(cls)
+        jax.tree_util.register_pytree_with_keys(cls, _children_of, functools.partial(_rebuilt, cls))
 
     @property
     def graph(self) -> Any:
         """The chain's edges and the distances found so far, shared by all mechanisms on the chain; see `graph_of`."""
         return graph_of(self.chain)
-
-
-_Value = TypeVar("_Value", bound=type)
-
-
-def register_value(cls: _Value) -> _Value:
-    """Make a dataclass a pytree: text and booleans are static, every other field a child. Rebuilding one checks nothing."""
-    jax.tree_util.register_pytree_with_keys(cls, _children_of, functools.partial(_rebuilt, cls))
-    return cls
 
 
 _Static = tuple[tuple[str, ...], tuple[tuple[str, Any], ...]]

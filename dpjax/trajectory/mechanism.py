@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from dpjax._errors import invalid, require
-from dpjax._random import Words
+from dpjax._random import Words, checked_key
 from dpjax._tracing import at_trace_time, check_traced, float_dtype, is_traced
 from dpjax.trajectory import batch
 from dpjax.trajectory.batch import StepCache, TrajectoryState, Walks
@@ -64,6 +64,7 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
         Returns:
             The state, a pytree, and the private states, int32 of `shape`.
         """
+        key = checked_key(key, several=True)
         shape = tuple(shape) or key.shape
         if shape == () and not is_traced(self, key, start):
             cumulative = batch.cumulative_on_host(initial_law(self.graph, start))
@@ -100,6 +101,7 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
         Raises:
             InputError: s is no state or not in the cache, the cache is another mechanism's, or a cache is needed.
         """
+        key = checked_key(key, several=True)
         single = cache is None and np.ndim(s) == 0 and state.private.ndim == 0 and key.shape == ()
         if single and not is_traced(self, key, state, s):
             target = state_index(self.graph, s)
@@ -142,7 +144,7 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
         trajectory: two states or more; with `check`, every transition must have positive probability (ValueError naming the step).
         start: as in `init`; s_0 itself is never used.
         """
-        batch.require_key(key)
+        key = checked_key(key)
         if is_traced(self, key, trajectory, start):
             return self.traced_draw(key, trajectory, start, check)
         targets = trajectory_indices(self.graph, trajectory, check)[1:]
@@ -162,7 +164,7 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
         Row i is `privatize(fold_in(key, first + i), trajectory)`: the same whatever the batch it is drawn in. Arguments as in
         `privatize`.
         """
-        batch.require_key(key)
+        key = checked_key(key)
         if is_traced(self, key, trajectory, start, first):
             return self.traced_draw(key, trajectory, start, check, n, first)
         targets = trajectory_indices(self.graph, trajectory, check)[1:]

@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from dpjax._random import open_uniform
+from dpjax._random import checked_key, open_uniform
 from dpjax._tracing import float_dtype, is_traced
 from dpjax.chains import MarkovChain
 from dpjax.paths import distances_to, edge_lengths
@@ -206,7 +206,7 @@ class RandomisedResponse(OneLoss):
         self, key: Key[Array, ""], trajectory: Trajectory, start: Start = None, check: bool = False
     ) -> Int[Array, " steps"]:
         """A reported trajectory, s'_0 included: state indices, int32. start is not read: s_0 is reported as any other state."""
-        batch.require_key(key)
+        key = checked_key(key)
         states = trajectory_indices(self.graph, trajectory, check).astype(np.int32)
         return respond(key, jnp.asarray(states), jnp.int32(self.graph.n_states), jnp.float32(self.keep))
 
@@ -214,7 +214,7 @@ class RandomisedResponse(OneLoss):
         self, key: Key[Array, ""], trajectory: Trajectory, n: int, start: Start = None, first: int = 0, check: bool = False
     ) -> Int[Array, "n steps"]:
         """`n` reported trajectories, (n, n_transitions + 1) int32; row i is `privatize(fold_in(key, first + i), trajectory)`."""
-        batch.require_key(key)
+        key = checked_key(key)
         states = trajectory_indices(self.graph, trajectory, check)
         batch.require_lanes(n, 0 if is_traced(first) else first, len(states))
         return _draw(self._reports(states), self.graph.neighbours, key, first, n)
