@@ -68,6 +68,7 @@ def expected_errors(walk: Walk, scales: Float[Array, " steps"] | Float[np.ndarra
 
     One schedule: use jax.vmap for a batch.
     """
+    require(np.ndim(scales) == 1, "scales", np.shape(scales), "give one scale for each step; use jax.vmap for a batch")
     dtype = jnp.result_type(scales)
     walk = jax.tree.map(lambda x: jnp.asarray(x, dtype) if jnp.issubdtype(jnp.result_type(x), jnp.floating) else x, walk)
     V, P = jnp.asarray(walk.distances), jnp.asarray(walk.P)
