@@ -18,7 +18,8 @@ from scipy.sparse.csgraph import dijkstra, floyd_warshall
 
 from benchmarks import limits
 from benchmarks.harness import Case
-from dpjax.paths import distances_to, edge_lengths, min_plus_closure, shortest_paths
+from dpjax.paths import distances_to, edge_lengths, shortest_paths
+from dpjax.paths.closure import min_plus_closure
 
 STATES, EDGES = 3817, 58_081
 

@@ -64,7 +64,7 @@ def stationary_laws(batch: int, n: int = 67) -> Line:
 
 def closure(n: int) -> Line:
     """All-pairs distances of a dense graph: a fixed point of the min-plus square, and the triangle inequality on samples in float64."""
-    from dpjax.paths import min_plus_closure
+    from dpjax.paths.closure import min_plus_closure
 
     lengths = np.random.default_rng(0).exponential(size=(n, n)).astype(np.float32)
     np.fill_diagonal(lengths, 0)

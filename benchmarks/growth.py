@@ -88,7 +88,7 @@ def _exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
 
 
 def _closure(n: int) -> tuple[Callable[..., object], tuple[object, ...]]:
-    from dpjax.paths import min_plus_closure
+    from dpjax.paths.closure import min_plus_closure
 
     return min_plus_closure, (jnp.asarray(np.random.default_rng(0).exponential(size=(n, n)), jnp.float32),)
 

@@ -1,15 +1,15 @@
-"""Uniform whole numbers from the operating system's entropy, without bias and without floating point.
+"""Random decisions in whole numbers, without bias and without floating point: for whatever is released.
 
-For a bound b >= 1 take w bits of entropy, w the bit length of b - 1, read them as a whole number and keep it if it is below b,
-else take new bits. *The number kept is uniform on {0, ..., b - 1}*: every w-bit number is equally likely, so each of those below
-b has the same probability 2^-w in a round, and the rounds are independent. A round succeeds with probability b/2^w > 1/2.
+*Uniform whole numbers* (`uniform_below`) from the operating system's entropy. For a bound b >= 1 take w bits of entropy, w the bit length
+of b - 1, read them as a whole number and keep it if it is below b, else take new bits. *The number kept is uniform on {0, ..., b - 1}*:
+every w-bit number is equally likely, so each of those below b has the same probability 2^-w in a round, and the rounds are independent. A
+round succeeds with probability b/2^w > 1/2.
 
 `os.urandom` is the source; it cannot be seeded, and nothing that the command runs replaces it.
 
-Random decisions in whole numbers: coins of bias exp(-x), x rational, and noise made of them. No float is drawn or compared.
-
-Everything starts from a uniform whole number below n, `entropy.whole_below`: bits of the operating system, redrawn until they
-fall below n, hence exactly uniform. After Canonne, Kamath and Steinke, The Discrete Gaussian for Differential Privacy (2020).
+*Coins and noise*: coins of bias exp(-x), x rational, and noise made of them. No float is drawn or compared. Everything starts from a
+uniform whole number below n: bits of the operating system, redrawn until they fall below n, hence exactly uniform. After Canonne, Kamath
+and Steinke, The Discrete Gaussian for Differential Privacy (2020).
 
 *Coin exp(-x), 0 <= x <= 1.* Toss coins of bias x/1, x/2, x/3, ... until the first failure, at toss K. P(K > k) = x^k / k!, so
 P(K odd) = sum over odd k of [x^(k-1)/(k-1)! - x^k/k!] = 1 - x + x^2/2! - ... = exp(-x). The coin shows whether K is odd.
@@ -27,10 +27,9 @@ depends on y.
 
 The time that a decision takes depends on the coins, hence on x: see the page on releasing trajectories.
 
-Permute-and-flip in whole numbers: the law of `dpjax.permute_and_flip`, drawn without a float.
-
-Candidate r has the gap g_r >= 0, a whole number of steps of size 1/D, the best one the gap 0. Visit the candidates in a uniformly
-random order; toss a coin of bias exp(-g_r / D) at each; the first to show is chosen.
+*Permute-and-flip* (`permute_and_flip`): the law of `dpjax.permute_and_flip`, drawn without a float. Candidate r has the gap g_r >= 0, a
+whole number of steps of size 1/D, the best one the gap 0. Visit the candidates in a uniformly random order; toss a coin of bias exp(-g_r /
+D) at each; the first to show is chosen.
 
 *It ends*: the best candidate's coin always shows. *The order is uniform*: the next candidate is a uniform one of those not yet
 visited, from the operating system's bits. *The coins are exact*: `coin_exp`. So the draw has exactly the law of
@@ -42,10 +41,9 @@ OpenDP's noisy max with exponential noise has the same law, and its privacy map,
 sensitivity in either direction, counts twice the sensitivity; Lemma 1 counts the range by which all scores together move, which
 is what two triangle inequalities bound. Tests compare the two samplers; none is needed at run time.
 
-A Polya urn in whole numbers: M draws from a Dirichlet row, without ever holding the row.
-
-A row of n cells has weights w_1, ..., w_n >= 0 (whole numbers, W = sum w > 0) and a unit u >= 1: it stands for the Dirichlet law of
-shapes w_j/u. The urn draws cells X_0, ..., X_{M-1}, draw i choosing cell j with probability
+*A Polya urn* (`polya_urn`): M draws from a Dirichlet row, without ever holding the row. A row of n cells has weights w_1, ..., w_n >= 0
+(whole numbers, W = sum w > 0) and a unit u >= 1: it stands for the Dirichlet law of shapes w_j/u. The urn draws cells X_0, ..., X_{M-1},
+draw i choosing cell j with probability
 
     (w_j + u #{earlier draws of j}) / (W + u i).
 

@@ -55,6 +55,11 @@ def debug_checks() -> Iterator[None]:
         yield
 
 
+def checking() -> bool:
+    """Whether `debug_checks` is on: for conditions that cost something to compute."""
+    return bool(_debug.value)
+
+
 def check_traced(condition: Any, argument: str, rule: str, **values: Any) -> None:
     """Under `debug_checks`, a checkify error "argument must rule" unless every entry of the traced `condition` holds; else nothing.
 
@@ -66,6 +71,19 @@ def check_traced(condition: Any, argument: str, rule: str, **values: Any) -> Non
     """
     if _debug.value:
         checkify.check(jax.numpy.all(condition), f"{argument} must {rule}", **values)
+
+
+@contextlib.contextmanager
+def at_trace_time() -> Iterator[None]:
+    """A context in which functions of concrete values run at once, in float64, within a trace too: what they make can be kept."""
+    with jax.ensure_compile_time_eval(), jax.enable_x64(True):
+        yield
+
+
+def float_dtype(*values: Any) -> Any:
+    """The float type of a traced result: that of the traced floating leaves of `values`, JAX's default where there is none."""
+    found = [x for x in jax.tree.leaves(values) if is_traced(x) and jax.numpy.issubdtype(x.dtype, jax.numpy.floating)]
+    return jax.numpy.result_type(*found) if found else jax.dtypes.canonicalize_dtype(float)
 
 
 def in_float64(function: Callable[_Arguments, Any]) -> Callable[_Arguments, Any]:

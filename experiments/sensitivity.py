@@ -28,7 +28,7 @@ from dpjax.plot import sensitivity as figures
 from dpjax.plot import style
 from dpjax.simplex import PublicRows, equation6, expected_kl
 from dpjax.simplex.hockey_stick import corner_epsilon
-from dpjax.trajectory import traced_exceedance
+from dpjax.trajectory import TrajectoryMechanism, exact_law
 from experiments.runs import CONFIGS
 
 Config = dict[str, Any]
@@ -94,10 +94,13 @@ def tail(config: Config) -> xr.Dataset:
     chain = dpjax.MarkovChain.from_counts(data.counts, labels=data.labels)
     P, v = np.asarray(chain.matrix), float(study["threshold"])
     word = np.asarray(simulate(jax.random.key(study["seed"]), chain, study["steps"]), np.int32)
+
+    def log_tail(P: Any) -> Any:
+        mechanism = TrajectoryMechanism(dpjax.MarkovChain.from_matrix(P), epsilon=m["epsilon"], rho=m["rho"])
+        return jnp.log(exact_law(mechanism, word, start=int(word[0])).exceedance(v))
+
     with jax.enable_x64(True):
-        start = jax.nn.one_hot(word[0], chain.n_states, dtype=jnp.float64)
-        f = jax.jit(jax.value_and_grad(lambda P: jnp.log(traced_exceedance(P, word, start, v, m["epsilon"], m["rho"]))))
-        value, gradient = (np.asarray(x) for x in f(jnp.asarray(P)))
+        value, gradient = (np.asarray(x) for x in jax.jit(jax.value_and_grad(log_tail))(jnp.asarray(P)))
     require(np.isfinite(value), "study.threshold", v, "no private trajectory gets that far away: take a smaller one")
     i, j = np.nonzero(P)
     labels = np.array([str(x) for x in data.labels])

@@ -90,7 +90,7 @@ def test_where_no_folder_can_be_made_nothing_changes(clean, tmp_path):
 def test_only_commands_that_publish_nothing_keep_their_programs(monkeypatch, capsys, words, cached):
     asked = []
     monkeypatch.setattr(_compilation_cache, "enable_compilation_cache", lambda: asked.append(1))
-    monkeypatch.setattr("dpjax.cli.signals.leave", lambda code: None)
+    monkeypatch.setattr("dpjax.cli.errors.leave", lambda code: None)
     monkeypatch.setattr(sys, "argv", ["dpjax", *words])
     cli.main()
     assert bool(asked) is cached

@@ -16,7 +16,7 @@ from dpjax.counts import DiscreteGaussianMechanism, DiscreteLaplaceMechanism, Pe
 from dpjax.counts.accountant import person_cost
 from dpjax.counts.discrete_gaussian import gaussian_delta
 from dpjax.release import TrajectoryRelease, trajectory_statement
-from dpjax.release.ledger import ChainBudget
+from dpjax.release.stream import ChainBudget
 from dpjax.trajectory import RandomisedResponse
 
 _LOOSE = mp.mpf(10) ** -9

@@ -1,9 +1,7 @@
 """audit: empirical lower bounds on epsilon for any sampler, at a stated confidence.
 
-clopper_pearson  exact binomial limits, and what they prove about epsilon or delta
-events           the event that tells two inputs apart, chosen on one half of the draws
-bound            the lower bound from the other half; these three know no mechanism
-targets          the package's own mechanisms, each at inputs where its claim is tight
+bound      exact binomial limits, the event that tells two inputs apart, and the lower bound that follows; it knows no mechanism
+targets    the package's own mechanisms, each at inputs where its claim is tight
 """
 
 from dpjax.audit.bound import AuditResult, audit, delta_limit, lower_bound

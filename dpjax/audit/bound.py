@@ -1,7 +1,8 @@
-"""What counts prove about epsilon: exact binomial limits (Clopper and Pearson 1934) for one event under two inputs.
+"""An empirical lower bound on epsilon for any sampler, from draws under two adjacent inputs; knows no mechanism.
 
-A mechanism is (epsilon, delta)-private for two inputs if p <= e^epsilon q + delta for every event, p and q being its probabilities
-under the two. With x of n draws in the event, the Clopper-Pearson limits
+*What counts prove* (`lower_limit`, `upper_limit`, `epsilon_limit`, `delta_limit`): exact binomial limits (Clopper and Pearson 1934) for one
+event under two inputs. A mechanism is (epsilon, delta)-private for two inputs if p <= e^epsilon q + delta for every event, p and q being
+its probabilities under the two. With x of n draws in the event, the Clopper-Pearson limits
 
     p > quantile of Beta(x, n - x + 1) at a        (0 if x = 0)
     p < quantile of Beta(x + 1, n - x) at 1 - a    (1 if x = n)
@@ -10,22 +11,18 @@ each hold with probability at least 1 - a, whatever p and n. So with probability
 
     epsilon >= log((lower limit of p - delta) / upper limit of q),    delta >= lower limit of p - e^epsilon upper limit of q.
 
-The event that tells two inputs apart best, chosen on draws that are not used again.
-
-By the Neyman-Pearson lemma the events to look at are {log-likelihood ratio >= t}. Outputs come here as scores: real numbers, the
-larger (or the smaller) the more they speak for one input: the log-ratio itself where it is known, any increasing function of it,
-or a guess. Whole numbers are categories without an order; their score is the estimated log-ratio, log((x + 1/2) / (y + 1/2)) with
-x and y the counts under the two inputs (equally many draws).
+*The event* that tells two inputs apart best is chosen on draws that are not used again. By the Neyman-Pearson lemma the events to look at
+are {log-likelihood ratio >= t}. Outputs come here as scores: real numbers, the larger (or the smaller) the more they speak for one input:
+the log-ratio itself where it is known, any increasing function of it, or a guess. Whole numbers are categories without an order; their
+score is the estimated log-ratio, log((x + 1/2) / (y + 1/2)) with x and y the counts under the two inputs (equally many draws).
 
 Among thresholds at some hundred ranks of the scores, from the most extreme draw to all of them, and both tails, the event is the
 one whose limit of epsilon on the draws at hand is largest. Its own limit is then too good to be believed, and other draws decide.
 
-An empirical lower bound on epsilon for any sampler, from draws under two adjacent inputs.
-
-The draws are cut in halves. On the first half an event is chosen for each direction (p over q and q over p); on the second the
-event is counted, and Clopper-Pearson limits turn the counts into a lower limit of epsilon at delta. The risk 1 - confidence is
-split evenly over the two directions and, in each, over the two limits. So, for a mechanism that is (epsilon, delta)-private for
-these inputs,
+*The bound* (`lower_bound`). The draws are cut in halves. On the first half an event is chosen for each direction (p over q and q over p);
+on the second the event is counted, and Clopper-Pearson limits turn the counts into a lower limit of epsilon at delta. The risk 1 -
+confidence is split evenly over the two directions and, in each, over the two limits. So, for a mechanism that is (epsilon, delta)-private
+for these inputs,
 
     P(lower bound > epsilon) <= 1 - confidence,
 
@@ -46,6 +43,7 @@ from jaxtyping import Array, Float, Int, Key, Shaped
 from scipy.stats import beta
 
 from dpjax._errors import real_array, require, require_number, require_whole
+from dpjax._random import checked_key
 
 Counts = np.ndarray | np.generic | int  # whole numbers, broadcast
 Limits = np.ndarray | np.generic | float
@@ -218,6 +216,7 @@ def audit(
     sampler(key, n): n independent outputs on the first axis. score: outputs -> n scores or categories; None takes the outputs as
     they are. n counts both halves.
     """
+    key = checked_key(key)
     require_whole(n, "n", f"ask for {LEAST} draws or more, a whole number", least=LEAST)
     _require_levels(delta, confidence)
     keys = jax.random.split(key)

@@ -1,7 +1,11 @@
-"""A Markov chain on finitely many labelled states, held on the host.
+"""A Markov chain on finitely many labelled states: arrays on the host, or traced ones.
 
 P_ij = P(next state is j | state is i), rows summing to 1. Estimated from counts C it is the maximum-likelihood P_ij = C_ij / sum_l
 C_il; a row without counts has no estimate and is an error, never a guess.
+
+*A pytree.* The leaves are the probabilities (a dense chain's matrix, a sparse chain's stored entries) and the initial law, if there is
+one. Labels and the places of a sparse chain's entries are static: equal by content, hashed once a chain. Counts are no part of the
+pytree, since a transformation may return other probabilities: a chain that went through one has none. What comes back is not checked.
 """
 
 from __future__ import annotations
@@ -11,26 +15,101 @@ import functools
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float, Int
 from scipy import sparse
 
 from dpjax._errors import invalid, require
+from dpjax._tracing import check_traced, checking, is_traced, require_concrete
+from dpjax._values import matrix_of, require_labels, vector_of
 from dpjax.chains import counting as structure
 from dpjax.chains import mixing as entropy
 from dpjax.chains import stationary
 from dpjax.chains.counting import Counts, Labels, counts_of_pairs, counts_of_trajectories, row_sum_tolerance, whole_counts
 
-Matrix = Float[np.ndarray, "n n"] | sparse.csr_array
+
+class Structure:
+    """What of a chain is static: its labels and, where it is sparse, the places of its entries. Equal by content, hashed once."""
+
+    __slots__ = ("_hash", "indices", "indptr", "labels")
+
+    def __init__(
+        self,
+        labels: Labels,
+        indices: Int[np.ndarray, " edges"] | None = None,
+        indptr: Int[np.ndarray, " n_plus_1"] | None = None,
+    ) -> None:
+        self.labels, self.indices, self.indptr = labels, indices, indptr
+        self._hash = hash((labels, *(None if part is None else part.tobytes() for part in (indices, indptr))))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Structure) or self._hash != other._hash or self.labels != other.labels:
+            return False
+        return _same(self.indices, other.indices) and _same(self.indptr, other.indptr)
+
+    def __repr__(self) -> str:
+        return f"{len(self.labels)} states" + ("" if self.indices is None else f", {len(self.indices)} entries")
+
+    def __reduce__(self) -> tuple[type[Structure], tuple[Any, ...]]:
+        return Structure, (self.labels, self.indices, self.indptr)  # the hash of a text differs between processes
 
 
+def _same(one: np.ndarray | None, other: np.ndarray | None) -> bool:
+    return one is other if one is None or other is None else np.array_equal(one, other)
+
+
+@functools.partial(jax.tree_util.register_dataclass, data_fields=["data"], meta_fields=["structure"])
+@dataclasses.dataclass(frozen=True, eq=False)
+class SparseRows:
+    """A sparse matrix whose entries are a JAX array, (*batch, edges), in the places of `structure`, row by row."""
+
+    data: Any
+    structure: Structure
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, n)."""
+        return (len(self.structure.labels),) * 2
+
+    @property
+    def indices(self) -> Int[np.ndarray, " edges"]:
+        """The column of each entry."""
+        assert self.structure.indices is not None
+        return self.structure.indices
+
+    @property
+    def indptr(self) -> Int[np.ndarray, " n_plus_1"]:
+        """Where each row begins among the entries, and the number of entries."""
+        assert self.structure.indptr is not None
+        return self.structure.indptr
+
+    def toarray(self) -> Float[Array, "*batch n n"]:
+        """The matrix with its zeros, a JAX array."""
+        empty = jnp.zeros((*self.data.shape[:-1], *self.shape), self.data.dtype)
+        rows = np.repeat(np.arange(self.shape[0], dtype=np.int32), np.diff(self.indptr))
+        return empty.at[..., rows, self.indices].set(self.data, unique_indices=True)
+
+
+Matrix = Any  # Float[np.ndarray, "n n"] | csr_array of the host; Float[Array, "*batch n n"] | SparseRows of JAX
+
+
+@jax.tree_util.register_pytree_with_keys_class
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class MarkovChain:
     """A chain: make one with `from_counts`, `from_matrix`, `from_trajectories` or `from_pairs`, which check what they are given.
 
-    matrix: float64, (n, n) NumPy or a csr_array; labels: n distinct hashables, 0 to n - 1 unless given; counts: int64 of the same
-    form, None where the chain came from a matrix; initial: the law of the first state, None for the stationary one. Arrays are
-    read-only.
+    matrix: float64, (n, n) NumPy or a csr_array; a JAX array, or `SparseRows`, in a chain that is traced or came out of a transformation.
+    labels: n distinct hashables, 0 to n - 1 unless given. counts: int64 of the same form, None where the chain came from a matrix or
+    from a transformation. initial: the law of the first state, None for the stationary one. Arrays are read-only.
+
+    A registered pytree: see the module. A chain that came out of `jax.vmap` holds a batch; its methods are for one chain, so map them too.
 
     >>> from dpjax.chains import MarkovChain
     >>> chain = MarkovChain.from_counts([[3, 1], [2, 2]], labels=["dry", "wet"])
@@ -41,12 +120,12 @@ class MarkovChain:
     matrix: Matrix
     labels: Labels
     counts: Counts | None = None
-    initial: Float[np.ndarray, " n"] | None = None
+    initial: Float[np.ndarray, " n"] | Float[Array, "*batch n"] | None = None
 
     @classmethod
     def from_counts(cls, counts: Any, labels: Sequence[Hashable] | None = None, initial: Any = None) -> MarkovChain:
-        """The chain of counts, (n, n) whole numbers, dense or sparse. ValueError names the entry, row or label at fault."""
-        named = None if labels is None else tuple(labels)
+        """On the host: the chain of counts, (n, n) whole numbers, dense or sparse. ValueError names the entry, row or label at fault."""
+        counts, named = matrix_of(counts, labels, "counts")
         whole = whole_counts(counts, named if named is not None and len(named) == np.shape(counts)[0] else None)
         named = _checked_labels(named, whole.shape[0])
         totals = np.asarray(whole.sum(axis=1))
@@ -55,29 +134,41 @@ class MarkovChain:
             names = [named[i] for i in empty[:10]]
             remedy = "keep dpjax.chains.largest_class_of_counts(counts, labels), or drop those states"
             invalid("the states without a transition out of them", names, f"their rows are empty: {remedy}")
-        return cls(_freeze(_divide_rows(whole, totals)), named, _freeze(whole), _checked_law(initial, len(named)))
+        return cls(
+            _freeze(_divide_rows(whole, totals)),
+            named,
+            _freeze(whole),
+            _checked_law(vector_of(initial, named, "initial"), len(named)),
+        )
 
     @classmethod
     def from_matrix(cls, P: Any, labels: Sequence[Hashable] | None = None, initial: Any = None) -> MarkovChain:
-        """The chain of a transition matrix, (n, n), dense or sparse.
+        """The chain of a transition matrix, (n, n), dense or sparse; of one matrix: map over a batch with `jax.vmap`.
 
-        Rows must sum to 1 within 1e-9 (1e-5 where P is float32) and are divided by their sums, so that they do in float64.
+        Rows must sum to 1 within 1e-9 (1e-5 where P is float32) and are divided by their sums, so that they do in float64. A traced P,
+        dense, is kept as it is, in its own type and unchecked (`dpjax.debug_checks` checks it): every entry of it may be a transition.
         """
-        matrix = _checked_matrix(P)
-        named = _checked_labels(None if labels is None else tuple(labels), matrix.shape[0])
-        return cls(_freeze(matrix), named, None, _checked_law(initial, len(named)))
+        P, given = matrix_of(P, labels, "P")
+        matrix = _kept_matrix(P) if is_traced(P) else _freeze(_checked_matrix(P))
+        named = _checked_labels(given, matrix.shape[0])
+        return cls(matrix, named, None, _checked_law(vector_of(initial, named, "initial"), len(named)))
 
     @classmethod
-    def from_trajectories(cls, sequences: Iterable[Sequence[Hashable]], initial: Any = None) -> MarkovChain:
-        """The chain of the transitions inside each sequence of labels; states sorted, or as met where they cannot be."""
-        counts, labels = counts_of_trajectories(sequences)
-        return cls.from_counts(counts, labels, initial)
+    def from_trajectories(
+        cls, sequences: Iterable[Sequence[Hashable]], initial: Any = None, labels: Sequence[Hashable] | None = None
+    ) -> MarkovChain:
+        """On the host: the chain of the transitions inside each sequence of labels; states sorted, or as met where they cannot be.
+
+        labels: the states and their order, words such as NA among them, which are missing values otherwise.
+        """
+        counts, named = counts_of_trajectories(sequences, labels)
+        return cls.from_counts(counts, named, initial)
 
     @classmethod
     def from_pairs(
         cls, pairs: Iterable[Sequence[Hashable]], labels: Sequence[Hashable] | None = None, initial: Any = None
     ) -> MarkovChain:
-        """The chain of (from, to) pairs; `labels` fixes the states and their order."""
+        """On the host: the chain of (from, to) pairs; `labels` fixes the states and their order."""
         counts, named = counts_of_pairs(pairs, labels)
         return cls.from_counts(counts, named, initial)
 
@@ -88,16 +179,25 @@ class MarkovChain:
 
     @property
     def is_sparse(self) -> bool:
-        """Whether the matrix is a csr_array."""
-        return structure.is_sparse(self.matrix)
+        """Whether the matrix is held by its entries: a csr_array, or `SparseRows`."""
+        return structure.is_sparse(self.matrix) or isinstance(self.matrix, SparseRows)
 
     @property
-    def initial_distribution(self) -> Float[np.ndarray, " n"]:
+    def on_host(self) -> bool:
+        """Whether the matrix is a NumPy array or a csr_array, as in a chain that no transformation touched."""
+        return isinstance(self.matrix, np.ndarray) or structure.is_sparse(self.matrix)
+
+    def dense(self) -> Float[np.ndarray, "n n"] | Float[Array, "*batch n n"]:
+        """The matrix with its zeros: NumPy, or a JAX array where the chain holds one."""
+        return self.matrix.toarray() if self.is_sparse else self.matrix
+
+    @property
+    def initial_distribution(self) -> Float[np.ndarray, " n"] | Float[Array, "*batch n"]:
         """The law of the first state: `initial`, or the stationary distribution."""
         return self.stationary_distribution() if self.initial is None else self.initial
 
     def index(self, label: Hashable) -> int:
-        """The index of a label; ValueError for one that is no state."""
+        """The index of a label, which is static under a trace too; ValueError for one that is no state."""
         require(
             label in self._index_of,
             "label",
@@ -106,55 +206,88 @@ class MarkovChain:
         )
         return self._index_of[label]
 
-    def stationary_distribution(self) -> Float[np.ndarray, " n"]:
-        """The stationary distribution, float64; zero on transient states; ValueError naming the classes if several are closed."""
-        return self._stationary
+    def stationary_distribution(self) -> Float[np.ndarray, " n"] | Float[Array, "*batch n"]:
+        """The stationary distribution, float64; zero on transient states; ValueError naming the classes if several are closed.
 
-    def entropy_rate(self) -> float:
-        """The entropy rate in nats, float64."""
-        return entropy.entropy_rate_of_sparse(sparse.csr_array(self.matrix), self.stationary_distribution())
+        Of a chain that holds JAX arrays, `dpjax.stationary_distribution` of its dense matrix, in their type: traced, differentiable.
+        """
+        return self._stationary if self.on_host else stationary.stationary_distribution(self.dense())
+
+    def entropy_rate(self) -> Any:
+        """The entropy rate in nats, float64; of a chain that holds JAX arrays, `dpjax.entropy_rate` of its dense matrix."""
+        if not self.on_host:
+            return entropy.entropy_rate(self.dense())
+        return entropy.entropy_rate_of_sparse(sparse.csr_array(self.matrix), self._stationary)
 
     def support(self) -> Any:
-        """Where P_ij > 0: boolean, dense or csr_array as the matrix is."""
-        pattern = structure.support(self.matrix)
+        """On the host: where P_ij > 0, boolean, dense or csr_array as the matrix is."""
+        pattern = structure.support(self.host_matrix())
         return pattern if self.is_sparse else pattern.toarray()
 
     def is_irreducible(self) -> bool:
-        """Whether every state reaches every other."""
-        return structure.is_irreducible(self.matrix)
+        """On the host: whether every state reaches every other."""
+        return structure.is_irreducible(self.host_matrix())
 
     def require_irreducible(self) -> None:
-        """ValueError naming the classes, by label, unless the chain is irreducible."""
-        structure.require_irreducible(self.matrix, self.labels)
+        """On the host: ValueError naming the classes, by label, unless the chain is irreducible."""
+        structure.require_irreducible(self.host_matrix(), self.labels)
+
+    def host_matrix(self) -> Any:
+        """On the host: the matrix as NumPy or a csr_array, in the type of its entries."""
+        require_concrete(self, "the chain", "ask outside the transformed function: classes are read from the pattern of the matrix")
+        if isinstance(self.matrix, SparseRows):
+            shape = np.shape(self.matrix.data)
+            require(len(shape) == 1, "the shape of the chain's entries", shape, "take one chain of the batch, or map with jax.vmap")
+            return _csr(np.asarray(self.matrix.data), self.matrix.structure)
+        return self.matrix if structure.is_sparse(self.matrix) else np.asarray(self.matrix)
 
     def largest_class(self) -> MarkovChain:
-        """The chain on the largest strongly connected class, labels kept; ties go to the class with the smallest index.
+        """On the host: the chain on the largest strongly connected class, labels kept; ties go to the class with the smallest index.
 
         With counts, the chain of the counts inside the class; without, rows divided by what stays inside. `initial` is restricted
         and divided by its sum, ValueError if nothing of it lies in the class. A class of one state is a ValueError.
         """
-        states = structure.largest_class(self.matrix)
+        return self._within(structure.largest_class(self.host_matrix()), "the largest class")
+
+    def closed_class(self, label: Hashable = None) -> MarkovChain:
+        """On the host: the chain on a closed class, which no transition leaves: where it stays in the end. Labels and rows are kept.
+
+        label: a state of the class; None takes the largest, of equally large ones that of the smallest index. `initial` is restricted as in
+        `largest_class`, which may be a class that is left for good. ValueError for a transient label and for a class of one state.
+        """
+        matrix = self.host_matrix()
+        closed = structure.closed_classes(matrix)
+        if label is None:
+            return self._within(max(closed, key=len), "the closed class")
+        at = self.index(label)
+        states = next((states for states in closed if at in states), None)
+        if states is None:
+            invalid("label", label, f"it is transient: give a state of a closed class, {structure.describe(closed, self.labels)}")
+        return self._within(states, "the closed class")
+
+    def _within(self, states: Int[np.ndarray, " size"], name: str) -> MarkovChain:
+        matrix = self.host_matrix()
         named = tuple(self.labels[s] for s in states)
         require(
             len(states) >= 2,
-            "the largest class",
+            name,
             named,
             "no two states reach each other: give a chain with a cycle of two states or more",
         )
         if len(states) == self.n_states:
             return self
-        initial = None if self.initial is None else self.initial[states]
+        initial = None if self.initial is None else np.asarray(self.initial)[states]
         if initial is not None:
             require(
                 bool(initial.sum() > 0),
-                "the initial law within the largest class",
+                f"the initial law within {name}",
                 0.0,
                 "give the chain an initial law that meets it",
             )
             initial = initial / initial.sum()
         if self.counts is not None:
             return MarkovChain.from_counts(structure.restrict(self.counts, states), named, initial)
-        part = structure.restrict(self.matrix, states)
+        part = structure.restrict(matrix, states)
         return MarkovChain(
             _freeze(_divide_rows(part, np.asarray(part.sum(axis=1)))), named, None, _checked_law(initial, len(named))
         )
@@ -162,6 +295,34 @@ class MarkovChain:
     @functools.cached_property
     def _index_of(self) -> dict[Hashable, int]:
         return {label: i for i, label in enumerate(self.labels)}
+
+    def tree_flatten_with_keys(self) -> tuple[tuple[tuple[Any, Any], ...], Structure]:
+        """The probabilities and the initial law, by name, and what is static."""
+        matrix: Any = self.matrix
+        values = matrix.data if self.is_sparse else matrix
+        return ((_MATRIX, values), (_INITIAL, self.initial)), self._structure
+
+    def tree_flatten(self) -> tuple[tuple[Any, Any], Structure]:
+        """The probabilities and the initial law, and what is static."""
+        matrix: Any = self.matrix
+        return (matrix.data if self.is_sparse else matrix, self.initial), self._structure
+
+    @classmethod
+    def tree_unflatten(cls, static: Structure, leaves: tuple[Any, Any]) -> MarkovChain:
+        """The chain of these leaves, whatever they are; without counts."""
+        values, initial = leaves
+        if static.indices is not None:
+            values = _csr(values, static) if _fits(values, static.indices) else SparseRows(values, static)
+        chain = object.__new__(cls)
+        held = {"matrix": values, "labels": static.labels, "counts": None, "initial": initial, "_structure": static}
+        for name, value in held.items():
+            object.__setattr__(chain, name, value)
+        return chain
+
+    @functools.cached_property
+    def _structure(self) -> Structure:
+        matrix: Any = self.matrix
+        return Structure(self.labels, matrix.indices, matrix.indptr) if structure.is_sparse(matrix) else Structure(self.labels)
 
     @functools.cached_property
     def _stationary(self) -> Float[np.ndarray, " n"]:
@@ -171,14 +332,40 @@ class MarkovChain:
 
     def __repr__(self) -> str:
         form = "sparse" if self.is_sparse else "dense"
-        origin = "a matrix" if self.counts is None else f"{int(self.counts.sum())} transitions"
+        origin = "a matrix" + ", traced" * is_traced(self) if self.counts is None else f"{int(self.counts.sum())} transitions"
         return f"MarkovChain({self.n_states} states, {form}, from {origin})"
+
+
+_MATRIX, _INITIAL = jax.tree_util.GetAttrKey("matrix"), jax.tree_util.GetAttrKey("initial")
+
+
+def _fits(values: Any, indices: np.ndarray) -> bool:
+    """Whether these are numbers of the host, one for each place."""
+    return isinstance(values, np.ndarray) and values.shape == indices.shape and values.dtype.kind in "bfiu"
+
+
+def _csr(data: Any, places: Structure) -> sparse.csr_array:
+    """A csr_array of these entries, not copied."""
+    rows: Any = data, places.indices, places.indptr
+    return sparse.csr_array(rows, shape=(len(places.labels),) * 2)
+
+
+def _kept_matrix(P: Any) -> Float[Array, "n n"]:
+    """A traced matrix, its shape checked."""
+    given = jnp.asarray(P)
+    structure.require_one_square(given)
+    matrix = given if jnp.issubdtype(given.dtype, jnp.floating) else given.astype(jnp.zeros(()).dtype)
+    structure.check_traced_matrix(matrix)
+    return matrix
 
 
 def _checked_matrix(P: Any) -> Matrix:
     given: Any = sparse.csr_array(P) if structure.is_sparse(P) else np.asarray(P)
+    require(given.ndim < 3, "the shape of P", given.shape, "give one square matrix (n, n), and map over a batch with jax.vmap")
     require(given.ndim == 2 and given.shape[0] == given.shape[1], "the shape of P", given.shape, "give a square matrix (n, n)")
     tolerance = row_sum_tolerance(np.float32 if given.dtype == np.float32 else np.float64)
+    real = given.dtype.kind in "iufb" or given.dtype.name == "bfloat16"
+    require(real, "the type of P", str(given.dtype), "give numbers, and labels as labels= or in a labelled object")
     matrix: Any = given.astype(np.float64)
     if structure.is_sparse(matrix):
         matrix.sum_duplicates()
@@ -190,7 +377,8 @@ def _checked_matrix(P: Any) -> Matrix:
     sums = np.asarray(matrix.sum(axis=1))
     far = np.flatnonzero(np.abs(sums - 1) > tolerance)
     if len(far):
-        invalid(f"the sum of row {far[0]} of P", float(sums[far[0]]), "each row sums to 1: divide it by its sum")
+        remedy = structure.sum_remedy(matrix, "each row sums to 1: divide it by its sum")
+        invalid(f"the sum of row {far[0]} of P", float(sums[far[0]]), remedy)
     return _divide_rows(matrix, sums)
 
 
@@ -207,22 +395,34 @@ def _checked_labels(labels: Labels | None, n: int) -> Labels:
     if labels is None:
         return tuple(range(n))
     require(len(labels) == n, "the number of labels", len(labels), f"give {n} labels, one for each state")
-    seen: set[Hashable] = set()
-    for label in labels:
-        require(label not in seen, "label", label, "it is given twice: give distinct labels")
-        seen.add(label)
+    require_labels(labels)
     return labels
 
 
-def _checked_law(initial: Any, n: int) -> Float[np.ndarray, " n"] | None:
+def _checked_law(initial: Any, n: int) -> Float[np.ndarray, " n"] | Float[Array, " n"] | None:
     if initial is None:
         return None
+    if is_traced(initial):
+        return _kept_law(jnp.asarray(initial), n)
     law = np.array(initial, dtype=np.float64)
-    require(law.shape == (n,), "the shape of initial", law.shape, f"give {n} probabilities, one for each state")
+    require(law.shape == (n,), "the shape of initial", law.shape, _one_law(law, n))
     good = np.isfinite(law).all() and (law >= 0).all() and abs(law.sum() - 1) <= row_sum_tolerance(np.asarray(initial).dtype)
     require(bool(good), "initial", law, "divide it by its sum", must="be finite, not negative and sum to 1")
     law /= law.sum()
     law.setflags(write=False)
+    return law
+
+
+def _one_law(law: Any, n: int) -> str:
+    return f"give {n} probabilities, one for each state" + "; map over a batch with jax.vmap" * (law.ndim > 1)
+
+
+def _kept_law(law: Array, n: int) -> Float[Array, " n"]:
+    """A traced law, its shape checked."""
+    require(law.shape == (n,), "the shape of initial", law.shape, _one_law(law, n))
+    if checking():
+        check_traced(jnp.isfinite(law) & (law >= 0), "initial", "be finite and not negative")
+        check_traced(jnp.abs(law.sum() - 1) <= row_sum_tolerance(law.dtype), "initial", "sum to 1")
     return law
 
 

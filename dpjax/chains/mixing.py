@@ -65,17 +65,20 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, Int
 from scipy import sparse
 
-from dpjax._errors import invalid, require
+from dpjax._errors import invalid, require, require_number
+from dpjax._tracing import is_traced
 from dpjax.chains.counting import (
     as_floats,
+    check_traced_matrix,
     checking_itself,
     closed_classes,
     following_dtype,
     period,
     require_irreducible,
+    require_one_square,
     require_square,
 )
 from dpjax.chains.stationary import (
@@ -91,13 +94,18 @@ from dpjax.chains.stationary import (
 
 @following_dtype
 def row_entropies(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n"]:
-    """The entropy of each row in nats, (*batch, n, n) -> (*batch, n), in the type of the input; 0 for a deterministic row."""
+    """The entropy of each row in nats, (*batch, n, n) -> (*batch, n), in the type of the input; 0 for a deterministic row.
+
+    Under jit, vmap and scan, differentiable to any order; a missing transition has derivative 0.
+    """
     return _row_entropies(P)
 
 
 @checking_itself
 def entropy_rate(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch"]:
     """The entropy rate in nats, (*batch, n, n) -> (*batch,), in the type of the input; errors of `stationary_distribution`.
+
+    Under jit, vmap and scan, differentiable to any order.
 
     >>> import numpy as np
     >>> from dpjax.chains import entropy_rate
@@ -123,7 +131,8 @@ def _row_entropies(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n"]:
 def ergodicity_coefficient(P: Any, norm: str = "inf") -> Any:
     """The ergodicity coefficient in the norm "inf" (Definition 7) or "1" (Dobrushin), (*batch, n, n) -> (*batch,).
 
-    In the type of the input, jitted, vmappable. Dobrushin's costs n^3 operations and holds (*batch, n, n) numbers at a time.
+    In the type of the input, under jit, vmap and scan. It is piecewise linear in P: its derivative is that of the piece at hand, its second
+    derivatives are 0. Dobrushin's costs n^3 operations and holds (*batch, n, n) numbers at a time.
 
     >>> import numpy as np
     >>> from dpjax.chains import ergodicity_coefficient
@@ -182,32 +191,47 @@ def largest_row_distance(M: Float[Array, "*batch n m"]) -> Float[Array, "*batch"
 _LONGEST = 60  # doublings of the time
 
 
-def second_eigenvalue_modulus(P: Any) -> Float[np.ndarray, "*batch"] | np.float64:
-    """|lambda_2| of each matrix, (*batch, n, n) -> (*batch,), NumPy float64, between 0 and 1 but for rounding."""
+def second_eigenvalue_modulus(P: Any) -> Any:
+    """|lambda_2| of each matrix, (*batch, n, n) -> (*batch,), between 0 and 1 but for rounding: NumPy float64, in its own type of a traced P.
+
+    Under jit, vmap and scan, on CPUs and GPUs (XLA has no such eigenvalues on TPUs). Differentiable once, where |lambda_2| is above 0 and
+    lambda_2 is simple or half of a conjugate pair.
+    """
+    if isinstance(P, jax.core.Tracer):
+        require_square(P)
+        check_traced_matrix(P)
+        return jnp.sort(jnp.abs(jnp.linalg.eigvals(P)), axis=-1)[..., -2]
     array = as_floats(P).astype(np.float64)
     require_square(array)
     return np.sort(np.abs(np.linalg.eigvals(array)), axis=-1)[..., -2]
 
 
-def spectral_gap(P: Any) -> Float[np.ndarray, "*batch"] | np.float64:
-    """1 - |lambda_2| of each matrix, (*batch, n, n) -> (*batch,), NumPy float64."""
+def spectral_gap(P: Any) -> Any:
+    """1 - |lambda_2| of each matrix, (*batch, n, n) -> (*batch,); see `second_eigenvalue_modulus`."""
     return 1 - second_eigenvalue_modulus(P)
 
 
-def mixing_time(P: Any, threshold: float = 0.25) -> int:
+def mixing_time(P: Any, threshold: Any = 0.25) -> Any:
     """The smallest t with max_i TV(P^t(i, .), pi) <= threshold, for one irreducible aperiodic matrix; dense, n^3 operations a
     doubling.
 
-    ValueError for a reducible chain (its classes named), a periodic one (its period named), a threshold outside (0, 1).
+    ValueError for a reducible chain (its classes named), a periodic one (its period named), a threshold outside (0, 1), a batch.
+    Under jit, vmap and scan an int32, in the type of P: -1 where the chain does not mix within 2^30 steps, a periodic or reducible one
+    included. It holds 30 matrices then. A whole number has no derivative.
 
     >>> import numpy as np
     >>> from dpjax.chains import mixing_time
     >>> mixing_time(np.array([[0.9, 0.1], [0.1, 0.9]]))
     4
     """
+    if is_traced(P, threshold):
+        P = P if isinstance(P, jax.Array) else jnp.asarray(as_floats(P))
+        require_one_square(P)
+        check_traced_matrix(P)
+        return _traced_mixing_time(P, threshold)
     matrix = as_floats(P).astype(np.float64)
-    require(0 < threshold < 1, "threshold", threshold, "give a total variation strictly between 0 and 1")
-    require(matrix.ndim == 2, "P.shape", matrix.shape, "give one matrix (n, n)")
+    require_one_square(matrix)
+    require_number(threshold, "threshold", "give a total variation strictly between 0 and 1", lambda v: 0 < v < 1)
     pi = stationary_distribution(matrix)
     require_irreducible(matrix)
     require(
@@ -248,12 +272,41 @@ def _first_below(P: Float[np.ndarray, "n n"], pi: Float[np.ndarray, " n"], thres
     return t + 1
 
 
+_SQUARINGS = 30  # times up to 2^30, which int32 holds
+
+
+@jax.jit
+def _traced_mixing_time(P: Float[Array, "n n"], threshold: Any) -> Int[Array, ""]:
+    """The search of `_first_below` with every power found: the same program for each lane."""
+    pi, limit = gth(P), jnp.asarray(threshold, P.dtype)
+
+    def times(a: Float[Array, "n n"], b: Float[Array, "n n"]) -> Float[Array, "n n"]:
+        c = jnp.matmul(a, b, precision=jax.lax.Precision.HIGHEST)
+        return c / c.sum(1, keepdims=True)
+
+    def far(power: Float[Array, "n n"]) -> Bool[Array, ""]:
+        return jnp.abs(power - pi[None]).sum(1).max() / 2 > limit
+
+    def longer(at: tuple[Array, Array], power: Float[Array, "n n"]) -> tuple[tuple[Array, Array], None]:
+        current, t = at
+        further = times(current, power)
+        take = far(further)
+        return (jnp.where(take, further, current), 2 * t + take.astype(t.dtype)), None
+
+    _, powers = jax.lax.scan(lambda power, _: (times(power, power), power), P, None, length=_SQUARINGS)
+    start = jnp.eye(P.shape[0], dtype=P.dtype)
+    (_, t), _ = jax.lax.scan(longer, (start, jnp.int32(0)), powers, reverse=True)
+    found = jnp.where(far(start), t + 1, 0)
+    return jnp.where(jnp.isnan(pi[0]) | (t == 2**_SQUARINGS - 1), -1, found)
+
+
 @following_dtype
 def deviation_matrix(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n n"]:
-    """The group inverse of I - P, (*batch, n, n) -> (*batch, n, n), in the type of the input; jitted, vmappable, differentiable.
+    """The group inverse of I - P, (*batch, n, n) -> (*batch, n, n), in the type of the input.
 
-    The error is relative to the largest entry. The chain must have one closed class, as an irreducible chain has: otherwise a
-    ValueError names the classes, or, under a trace, the result is NaN. States outside it may stand anywhere.
+    Under jit, vmap and scan, differentiable to any order. The error is relative to the largest entry. The chain must have one closed class,
+    as an irreducible chain has: otherwise a ValueError names the classes, or, under a trace, the result is NaN. States outside it may stand
+    anywhere.
     """
     if not isinstance(P, jax.core.Tracer):
         _require_one_closed_class(P)
@@ -262,8 +315,9 @@ def deviation_matrix(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n n"
 
 @following_dtype
 def tau1(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch"]:
-    """tau_1(A#) = 1/2 max_ij sum_l |A#_il - A#_jl|, the factor of the bound above, rounded to nearest; errors as in `deviation_matrix`.
+    """tau_1(A#) = 1/2 max_ij sum_l |A#_il - A#_jl|, the factor of the bound above, (*batch, n, n) -> (*batch,), rounded to nearest.
 
+    Errors and transformations as for `deviation_matrix`; at a tie the derivative is a mean of the tied pieces'.
     `dpjax.theory.stationary_gap_bound` adds the margin that makes a bound of it.
     """
     return largest_row_distance(deviation_matrix(P))
@@ -307,18 +361,19 @@ def _require_one_closed_class(P: Float[Array, "*batch n n"]) -> None:
 
 
 def row_slopes(P: Any, gradient: Any) -> Any:
-    """S above, (*batch, n, n), from the gradient of a function of P; NumPy for NumPy, JAX arrays for JAX arrays.
+    """S above, (*batch, n, n), from the gradient of a function of P; NumPy for NumPy, JAX arrays for JAX arrays, traced for traced.
 
-    Where P is 0 the transition is missing, and the slope is 0. ValueError for a gradient of another shape, or with a NaN at a transition.
+    Differentiable in both. Where P is 0 the transition is missing, and the slope is 0. ValueError for a gradient of another shape, or with a
+    NaN at a transition.
     """
     P, gradient = _arrays(P, gradient)
     return _slopes(P, gradient)
 
 
 def elasticities(P: Any, gradient: Any) -> Any:
-    """E above, (*batch, n, n), from the gradient of a function of P; NumPy for NumPy, JAX arrays for JAX arrays.
+    """E above, (*batch, n, n), from the gradient of a function of P; NumPy for NumPy, JAX arrays for JAX arrays, traced for traced.
 
-    For the elasticity of f itself, relative to relative, give the gradient of log f.
+    Differentiable in both. For the elasticity of f itself, relative to relative, give the gradient of log f.
 
     >>> import numpy as np
     >>> P = np.array([[0.9, 0.1], [0.3, 0.7]])
@@ -337,9 +392,10 @@ def _slopes(P: Any, gradient: Any) -> Any:
 
 def _arrays(P: Any, gradient: Any) -> tuple[Any, Any]:
     """Both as arrays, checked; under a trace only their shapes are."""
-    P, gradient = (x if isinstance(x, jax.Array) else np.asarray(x) for x in (P, gradient))
+    traced = is_traced(P, gradient)
+    P, gradient = (x if isinstance(x, jax.Array) else (jnp.asarray if traced else np.asarray)(x) for x in (P, gradient))
     require(np.shape(P) == np.shape(gradient), "gradient", np.shape(gradient), f"its shape must be that of P, {np.shape(P)}")
-    if not (isinstance(P, jax.core.Tracer) or isinstance(gradient, jax.core.Tracer)):
+    if not traced:
         at = np.argwhere(np.isnan(np.asarray(gradient)) & (np.asarray(P) > 0))
         remedy = "the function has no derivative there, or its value is NaN: see whether the function itself is finite at this P"
         require(not len(at), f"gradient{at[0].tolist() if len(at) else ''}", np.nan, remedy)

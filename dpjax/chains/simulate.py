@@ -19,35 +19,39 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from scipy import sparse
 
-from dpjax._errors import require
-from dpjax.chains.chain import MarkovChain
-from dpjax.chains.counting import as_floats, require_square, require_stochastic
+from dpjax._errors import require, require_whole
+from dpjax._random import checked_key
+from dpjax._tracing import check_traced
+from dpjax.chains.chain import MarkovChain, SparseRows
+from dpjax.chains.counting import as_floats, check_traced_matrix, require_one_square, require_stochastic
 from dpjax.chains.stationary import stationary_distribution
 
 
 class TransitionTable(NamedTuple):
     """Cumulative rows: `cumulative` (n, width); `targets` (n, width) the states they stand for, None where entry j is state j."""
 
-    cumulative: Float[Array, "n width"]
-    targets: Int[Array, "n width"] | None
+    cumulative: Float[Array, "*batch n width"]
+    targets: Int[Array, "*batch n width"] | None
 
 
 def simulate(key: PRNGKeyArray, chain: Any, n_steps: int, initial: Any = None) -> Int[Array, " steps"]:
     """A trajectory of `n_steps` transitions, n_steps + 1 state indices (int32).
 
     key: a typed JAX key. chain: a MarkovChain (dense or sparse) or one (n, n) matrix. initial: a state index, a law on the states,
-    or None for the chain's initial law (for a matrix, the stationary one). A matrix sets the type of the draws; a chain's are of
-    JAX's default type. Vmappable over keys. ValueError for bad input.
+    or None for the chain's initial law (for a matrix, the stationary one). A matrix sets the type of the draws; those of a chain on the host
+    are of JAX's default type. key, chain and initial may be traced, under jit, vmap and scan; for many keys, chains or initial states use
+    `jax.vmap`. States have no derivative. ValueError for bad input.
 
     >>> import jax, numpy as np
     >>> from dpjax.chains import simulate
     >>> simulate(jax.random.key(0), np.array([[0.0, 1.0], [1.0, 0.0]]), 4, initial=0).tolist()
     [0, 1, 0, 1, 0]
     """
-    require(n_steps >= 0, "n_steps", n_steps, "give a number of steps, 0 or more")
+    key = checked_key(key)
+    require_whole(n_steps, "n_steps", "give a number of steps, a whole number, 0 or more; it is static")
     if isinstance(chain, MarkovChain):
         law = chain.initial_distribution if initial is None else initial
     else:
@@ -57,41 +61,69 @@ def simulate(key: PRNGKeyArray, chain: Any, n_steps: int, initial: Any = None) -
 
 
 def transition_table(chain: Any) -> TransitionTable:
-    """The table of a MarkovChain or a matrix: make it once to simulate often with `walk`."""
-    if isinstance(chain, MarkovChain):
+    """The table of a MarkovChain or a matrix: make it once to simulate often with `walk`.
+
+    Of one chain, traced or not: differentiable, under jit, vmap and scan. For several chains of one structure use `jax.vmap`.
+    """
+    if isinstance(chain, MarkovChain) and chain.on_host:
         dtype = jnp.zeros(()).dtype
         matrix: Any = chain.matrix
         if chain.is_sparse:
-            return _padded(matrix, dtype)
+            entries, targets = _padded(matrix, dtype)
+            return TransitionTable(jnp.asarray(_running_sums(entries)), jnp.asarray(targets))
         return TransitionTable(jnp.asarray(_running_sums(matrix.astype(dtype))), None)
+    if isinstance(chain, MarkovChain):
+        return _table_of_jax(chain.matrix)
     if isinstance(chain, jax.core.Tracer):
-        require_square(chain)
+        require_one_square(chain)
+        check_traced_matrix(chain)
         return TransitionTable(_traced_running_sums(chain), None)
     array = np.asarray(chain) if isinstance(chain, jax.Array) else as_floats(chain).astype(jnp.zeros(()).dtype)
-    require_square(array)
-    require(array.ndim == 2, "P.shape", array.shape, "give one matrix, and vmap over several")
-    require_stochastic(jnp.asarray(array))
+    require_one_square(array)
+    with jax.ensure_compile_time_eval():
+        require_stochastic(jnp.asarray(array))
     return TransitionTable(jnp.asarray(_running_sums(array)), None)
 
 
 def cumulative_start(initial: Any, table: TransitionTable) -> Float[Array, " n"]:
-    """The cumulative law of the first state, from a state index or a law."""
+    """The cumulative law of the first state, from a state index or a law, traced or not; of one: map over several with `jax.vmap`.
+
+    A traced index outside the chain gives a law of zeros; `dpjax.debug_checks` reports it.
+    """
     n, dtype = table.cumulative.shape[0], table.cumulative.dtype
     if isinstance(initial, jax.core.Tracer):
-        law = jax.nn.one_hot(initial, n, dtype=dtype) if initial.ndim == 0 else initial.astype(dtype)
+        remedy = f"give a state index or a law on {n} states; map over several with jax.vmap"
+        whole = initial.ndim == 0 and jnp.issubdtype(initial.dtype, jnp.integer)
+        require(whole or initial.shape == (n,), "the shape of initial", initial.shape, remedy)
+        if whole:
+            check_traced((initial >= 0) & (initial < n), "initial", f"be the index of a state, 0 to {n - 1}")
+        law = jax.nn.one_hot(initial, n, dtype=dtype) if whole else initial.astype(dtype)
         return _traced_running_sums(law[None])[0]
     start = np.asarray(initial)
     if start.ndim == 0:
         require(start.dtype.kind in "iu" and 0 <= int(start) < n, "initial", initial, f"give the index of a state, 0 to {n - 1}")
         start = np.eye(n)[int(start)]
+    require(
+        start.ndim < 2,
+        "the shape of initial",
+        start.shape,
+        f"give a state index or a law on {n} states; map over several with jax.vmap",
+    )
     good = start.shape == (n,) and bool((start >= 0).all()) and abs(float(start.sum()) - 1) <= 1e-5
     require(good, "initial", initial, f"give a state index or a law on {n} states, which sums to 1")
     return jnp.asarray(_running_sums(start.astype(dtype)[None])[0])
 
 
 @functools.partial(jax.jit, static_argnames="n_steps")
-def walk(key: PRNGKeyArray, table: TransitionTable, start: Float[Array, " n"], n_steps: int) -> Int[Array, " steps"]:
-    """The kernel: a trajectory from a table and the cumulative law of the first state; unchecked, vmappable."""
+def walk(key: PRNGKeyArray, table: TransitionTable, start: Array, n_steps: int) -> Int[Array, " steps"]:
+    """The kernel: a trajectory from a table and the cumulative law of the first state; unchecked, under jit, vmap and scan.
+
+    Of one key, table and start: map over several with `jax.vmap`. States have no derivative.
+    """
+    sizes = table.cumulative.ndim, start.ndim, key.ndim
+    require(
+        sizes == (2, 1, 0), "the number of axes", sizes, "give one table, one start and one key, and map over several with jax.vmap"
+    )
 
     def step(state: Int[Array, ""], t: Int[Array, ""]) -> tuple[Int[Array, ""], Int[Array, ""]]:
         place = _first_above(jax.random.fold_in(key, t), table.cumulative[state])
@@ -123,9 +155,32 @@ def _traced_running_sums(rows: Float[Array, "m width"]) -> Float[Array, "m width
     return jax.lax.scan(add, jnp.zeros_like(rows[:, 0]), rows.T)[1].T
 
 
-def _padded(P: sparse.csr_array, dtype: Any) -> TransitionTable:
-    lengths = np.diff(P.indptr)
+def _table_of_jax(matrix: Any) -> TransitionTable:
+    """The table of a matrix of JAX arrays, its zeros left out where it is held by its entries."""
+    if not isinstance(matrix, SparseRows):
+        require_one_square(matrix)
+        return TransitionTable(_traced_running_sums(jnp.asarray(matrix)), None)
+    require(
+        matrix.data.ndim == 1, "the shape of the chain's entries", matrix.data.shape, "map over a batch of chains with jax.vmap"
+    )
+    inside, targets = _places(matrix.indptr, matrix.indices)
+    at = np.zeros(inside.shape, np.int32)
+    at[inside] = np.arange(len(matrix.indices))
+    entries = jnp.where(inside, matrix.data[at], 0)
+    return TransitionTable(_traced_running_sums(entries), jnp.asarray(targets))
+
+
+def _places(indptr: Any, indices: Any) -> tuple[Bool[np.ndarray, "n width"], Int[np.ndarray, "n width"]]:
+    """Which slots of the padded rows are held, and the states that they stand for, 0 in the others."""
+    lengths = np.diff(indptr)
     inside = np.arange(lengths.max())[None] < lengths[:, None]
-    entries, targets = np.zeros(inside.shape), np.zeros(inside.shape, np.int32)
-    entries[inside], targets[inside] = P.data, P.indices
-    return TransitionTable(jnp.asarray(_running_sums(entries.astype(dtype))), jnp.asarray(targets))
+    targets = np.zeros(inside.shape, np.int32)
+    targets[inside] = indices
+    return inside, targets
+
+
+def _padded(P: sparse.csr_array, dtype: Any) -> tuple[Float[np.ndarray, "n width"], Int[np.ndarray, "n width"]]:
+    inside, targets = _places(P.indptr, P.indices)
+    entries = np.zeros(inside.shape)
+    entries[inside] = P.data
+    return entries.astype(dtype), targets

@@ -1,4 +1,4 @@
-"""The command `dpjax`: one file a command, each a thin composition of the packages. Exit codes are listed in `dpjax.cli.errors`."""
+"""The command `dpjax`: one file a job, each a thin composition of the packages. Exit codes are listed in `dpjax.cli.errors`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CACHED = {"run", "compare", "audit"}  # commands that keep their compiled progra
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with `arguments` (by default the process's own) and return its exit code."""
-    from dpjax.cli.signals import SIGNALLED, close_holes, leave
+    from dpjax.cli.errors import SIGNALLED, close_holes, leave
 
     close_holes()
     from dpjax.cli.app import PUBLISHING, app

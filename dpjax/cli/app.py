@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 import dpjax
-from dpjax.cli import audit, compare, privatize_model, privatize_trajectory, results, run, submit
-from dpjax.cli.errors import guarded
-from dpjax.cli.signals import ending_orderly
+from dpjax.cli import audit, compare, privatize_model, privatize_trajectory, run, submit
+from dpjax.cli.errors import ending_orderly, guarded
 
 app = typer.Typer(
     name="dpjax",
@@ -43,11 +42,11 @@ Command = tuple[Callable[..., int], Mapping[str, str]]  # and the options of the
 COMMANDS: dict[str, Command] = {
     "run": (run.run, run.OPTIONS),
     "submit": (submit.submit, submit.OPTIONS),
-    "merge": (results.merge, results.OPTIONS),
-    "plot": (results.plot, results.OPTIONS),
+    "merge": (run.merge, run.OPTIONS),
+    "plot": (run.plot, run.OPTIONS),
     "compare": (compare.compare, compare.OPTIONS),
     "audit": (audit.audit, audit.OPTIONS),
-    "info": (results.info, results.OPTIONS),
+    "info": (run.info, run.OPTIONS),
 }
 for name, (command, options) in COMMANDS.items():
     app.command(name)(guarded(command, options))

@@ -245,11 +245,12 @@ def _builder(name: str) -> tuple[str, Any]:
 
     if name in _TARGETS:
         return name, _TARGETS[name]
-    if ":" in name:  # of either registry, as the module registers it
-        try:
-            name = counts.mechanism(name).name
-        except ValueError:
-            name = find(name, "MECHANISM").kind
+    try:
+        name = counts.mechanism(name).name  # by an alias, or as a module of the user's own registers it
+    except ValueError:
+        name = find(name, "MECHANISM").kind if ":" in name else name
+    if name in _TARGETS:
+        return name, _TARGETS[name]
     kind = _SHORT.get(name, name)
     if name in _on_counts():
         return name, functools.partial(_of_counts, name)

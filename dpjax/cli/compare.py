@@ -110,7 +110,7 @@ def _find(mechanisms: list[str], *, on_counts: bool) -> None:
     if not mechanisms:
         return
     if on_counts:
-        from dpjax.counts import protocol as counts
+        from dpjax import counts
 
         for one in mechanisms:
             counts.mechanism(one)
@@ -220,8 +220,7 @@ def _cell(value: Any) -> str:
 
 def _write(out: pathlib.Path, results: Sequence[Any], lines: list[str], caption: str) -> list[pathlib.Path]:
     from dpjax import _atomic as atomic
-    from dpjax.plot import comparison as baselines
-    from dpjax.plot import style
+    from dpjax.plot import comparison, style
 
     out.mkdir(parents=True, exist_ok=True)
     table = io.StringIO()
@@ -231,4 +230,4 @@ def _write(out: pathlib.Path, results: Sequence[Any], lines: list[str], caption:
     texts = {out / "comparison.csv": f"# {WARNING}\n{table.getvalue()}", out / "comparison.txt": "\n".join(lines) + "\n"}
     for path, text in texts.items():
         atomic.write(path, functools.partial(pathlib.Path.write_text, data=text, encoding="utf-8"))
-    return [*texts, *style.save(baselines.errors_figure(results, caption), out / "comparison")]
+    return [*texts, *style.save(comparison.errors_figure(results, caption), out / "comparison")]

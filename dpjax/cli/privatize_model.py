@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
-from dpjax._errors import InputError, require_word
+from dpjax._errors import InputError
 from dpjax.cli import publishing
-from dpjax.cli.errors import DONE, FAILED, Ended, say
-from dpjax.cli.publishing import Account, LedgerOptions, check_paths, open_account
-from dpjax.cli.signals import Terminated
+from dpjax.cli.errors import DONE, FAILED, say
+from dpjax.cli.publishing import Account, LedgerOptions, check_paths, open_account, spending
 
 Layout = Literal["auto", "matrix", "triples", "pairs", "parquet"]
 Outside = Literal["stop", "drop"]
@@ -73,6 +72,21 @@ Pseudocount = Annotated[float | None, typer.Option(help="Pseudo-records a cell, 
 Resolution = Annotated[int | None, typer.Option(help="Draws a row, instead of what adds 5 % to the variance.")]
 LayoutName = Annotated[Layout, typer.Option(help="The records' form.")]
 OutsideName = Annotated[Outside, typer.Option(help="At a label that is not in the list: stop, or drop the record.")]
+FormatOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--format",
+        metavar="KEY=VALUE",
+        help="How a file is read: separator, quotes, comments, header, columns, encoding; labels.KEY and support.KEY for those files.",
+    ),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Read the records and say how many would be used, to you alone: on standard output, or in --private-report. Nothing is drawn or charged. PRIVATE.",
+    ),
+]
 Price = Annotated[bool, typer.Option("--price", help="Print the price and stop; no records are needed.")]
 Ledger = Annotated[
     pathlib.Path | None, typer.Option(metavar="FILE", help="The ledger of this data set; it must allow the release.")
@@ -102,6 +116,7 @@ OPTIONS = {
     "row_cells": "--row-cells",
     "pseudocount": "--pseudocount",
     "draws": "--resolution",
+    "mechanism": "--mechanism",
     "memory": "--memory",
 }
 
@@ -130,7 +145,9 @@ def privatize_model(
     resolution: Resolution = None,
     layout: LayoutName = "auto",
     outside: OutsideName = "stop",
+    format: FormatOptions = None,
     price: Price = False,
+    dry_run: DryRun = False,
     ledger: Ledger = None,
     data_set: DataSet = None,
     budget_epsilon: Budget = None,
@@ -144,9 +161,10 @@ def privatize_model(
 
     both = (person_column is None) == (records_per_person is None)
     require(both, "--person-column, --records-per-person", None, "give both or neither", problem="belong together")
-    names = release.read_public_labels(labels)
+    formats = publishing.format_options(format, ("labels", "support"))
+    names = release.read_public_labels(labels, formats["labels"])
     needed = _Needed(names, memory, draws=resolution, report=private_report is not None)
-    if not price:
+    if not (price or dry_run):
         needed.check(out)
     allowed = None if support in ("all", "private") else pathlib.Path(support)
     plan = release.Plan.make(
@@ -154,7 +172,7 @@ def privatize_model(
         epsilon=epsilon,
         delta=delta,
         adjacency=adjacency,
-        support=support if allowed is None else release.read_public_support(allowed, names),
+        support=support if allowed is None else release.read_public_support(allowed, names, formats["support"]),
         share=support_share,
         form=_name(mechanism, form),
         eta=eta,
@@ -171,8 +189,32 @@ def privatize_model(
     needed = needed.of(plan)
     inputs = {"COUNTS": counts, "--labels": labels, "--support": allowed}
     account = LedgerOptions(ledger, data_set, budget_epsilon, budget_delta)
-    reading = (layout, outside, person_column)
+    reading = (layout, outside, person_column, formats[""])
+    if dry_run:
+        return _dry_run(plan, counts, reading, private_report)
     return _publish(plan, inputs, {"--out": out, "--private-report": private_report}, account, reading, needed)
+
+
+def _dry_run(
+    plan: Plan,
+    counts: pathlib.Path | None,
+    reading: tuple[Layout, Outside, str | None, dict[str, str]],
+    report: pathlib.Path | None,
+) -> int:
+    """Read the records and say, to the data holder alone, how many a release would use; nothing is drawn, charged or published."""
+    from dpjax import release
+    from dpjax._errors import require
+
+    require(counts is not None, "COUNTS", None, "give the file of the records", problem="is not given")
+    assert counts is not None
+    check_paths({"--private-report": report}, {}, {"COUNTS": counts})
+    said = release.reading_report(_Reading(counts, *reading).records(plan))
+    if report is None:
+        print(said, end="", flush=True)
+    else:
+        release.write_private(report, said)
+        print(f"{report}: PRIVATE, for the data holder alone", file=sys.stderr)
+    return DONE
 
 
 class _Needed:
@@ -213,12 +255,11 @@ def _publish(
     inputs: Mapping[str, pathlib.Path | None],
     outputs: Mapping[str, pathlib.Path | None],
     given: LedgerOptions,
-    reading: tuple[Layout, Outside, str | None],
+    reading: tuple[Layout, Outside, str | None, dict[str, str]],
     needed: _Needed,
 ) -> int:
     """Check what can be refused without reading the records, and release."""
     from dpjax._errors import require
-    from dpjax.release.ledger import Charge
 
     counts, out = inputs["COUNTS"], outputs["--out"]
     given_both = counts is not None and out is not None
@@ -227,8 +268,7 @@ def _publish(
     assert out is not None
     check_paths(outputs, given.files(), inputs)
     needed.check(out)
-    amount = Charge(plan.epsilon, plan.delta, f"privatize-model, {plan.form.name}, {len(plan.labels)} states")
-    account = open_account(given, plan.form.neighbours.word, amount)
+    account = open_account(given, plan)
     return _release(plan, _Reading(counts, *reading), out, account, outputs["--private-report"], needed)
 
 
@@ -239,6 +279,7 @@ class _Reading(NamedTuple):
     layout: Layout
     outside: Outside
     person_column: str | None
+    format: dict[str, str]
 
     def records(self, plan: Plan) -> Records:
         """The records; SECRET."""
@@ -250,7 +291,13 @@ class _Reading(NamedTuple):
             persons = PersonColumn(self.person_column, bound)
         with _progress(self.path) as progress:
             return read_records(
-                self.path, plan.labels, layout=self.layout, outside=self.outside, persons=persons, progress=progress
+                self.path,
+                plan.labels,
+                layout=self.layout,
+                outside=self.outside,
+                persons=persons,
+                progress=progress,
+                format=self.format,
             )
 
 
@@ -277,21 +324,30 @@ def _release(
 
     records = reading.records(plan)
     needed.check(out, pairs=len(records.counts) or 1)
-    if account is not None:
-        account.charge()
-    try:
+    if report is not None:  # before anything is charged or published; the whole report takes its place
+        release.write_reading_report(report, records)
+    with spending(account, lambda: _left(out, account), FAILED) as charge, _whole_or_gone(report):
+        charge()
         model = plan.draw(records)
         release.write_release(model, plan.statement(), out)
         if report is not None:
+            report.unlink()
             release.write_private(report, release.private_report(records, model))
             with contextlib.suppress(OSError):
                 print(f"{report}: PRIVATE, for the data holder alone", file=sys.stderr)
         return _announced(out, account)
-    except (KeyboardInterrupt, Terminated) as stop:
-        raise Ended(stop, _left(out, account)) from stop
-    except (OSError, MemoryError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error) or "there is not enough memory"
-        return say(f"error: {why.removesuffix('.')}. {_left(out, account)}", FAILED)
+
+
+@contextlib.contextmanager
+def _whole_or_gone(report: pathlib.Path | None) -> Iterator[None]:
+    """Removes the report of the reading where what follows fails: a private report is whole or not there."""
+    try:
+        yield
+    except BaseException:
+        if report is not None:
+            with contextlib.suppress(OSError):
+                report.unlink(missing_ok=True)
+        raise
 
 
 def _left(out: pathlib.Path, account: Account | None) -> str:
@@ -320,13 +376,18 @@ def _charged(account: Account | None) -> str:
 def _name(mechanism: str, form: str) -> str:
     """The mechanism by its name in the registry; --form paper is the "dirichlet" one."""
     from dpjax import counts
-    from dpjax._errors import require
+    from dpjax._errors import invalid, require
     from dpjax.counts.protocol import releasable
 
-    if ":" not in mechanism:
-        known = releasable()
-        require_word(mechanism, "--mechanism", known, f"choose among {', '.join(known)}")
-    name = counts.mechanism(mechanism).name
+    known = releasable()
+    try:
+        name = counts.mechanism(mechanism).name
+    except InputError:
+        if ":" in mechanism:
+            raise
+        name = ""
+    if name not in known:
+        invalid("--mechanism", mechanism, f"choose among {', '.join(known)}")
     if form == "theorem7":
         return name
     require(name in ("pseudocount", "dirichlet"), "--form", form, "the paper's form is one of --mechanism pseudocount")

@@ -6,20 +6,21 @@ The public chain is read from a file of counts or probabilities, in any form tha
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
 import json
 import pathlib
 import select
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, NamedTuple
 
 import typer
 
+from dpjax import _atomic as atomic
 from dpjax.cli import publishing
-from dpjax.cli.errors import DONE, Ended, naming_options
-from dpjax.cli.publishing import Account, LedgerOptions, check_paths, new_file, open_account
-from dpjax.cli.signals import check_output, is_heard
+from dpjax.cli.errors import DONE, check_output, is_heard, naming_options
+from dpjax.cli.publishing import Account, LedgerOptions, check_paths, open_account, spending
 
 if TYPE_CHECKING:
     from dpjax.chains import MarkovChain
@@ -27,8 +28,12 @@ if TYPE_CHECKING:
 FORMS = "a square matrix of counts or probabilities, or columns from, to, count"
 
 
-def read_public_chain(path: pathlib.Path, source: str | None = None, *, largest_class: bool = False) -> MarkovChain:
+def read_public_chain(
+    path: pathlib.Path, source: str | None = None, *, largest_class: bool = False, options: Mapping[str, str] | None = None
+) -> MarkovChain:
     """The chain in `path`; `source` names one of `dpjax.datasets.SOURCES`; None finds the form from the file itself.
+
+    options: of the file's format, and of the source, as texts.
 
     Without `source`: columns from, to, count (in any order and case) are counted transitions; else a square matrix, of counts where
     all its entries are whole and of probabilities otherwise, with labels as header, first column or both. largest_class: keep the
@@ -36,15 +41,15 @@ def read_public_chain(path: pathlib.Path, source: str | None = None, *, largest_
     """
     from dpjax.chains import MarkovChain, largest_class_of_counts
     from dpjax.chains.counting import whole_counts
-    from dpjax.datasets import SOURCES
-    from dpjax.datasets.registry import check_source
+    from dpjax.datasets.tables import Format
 
     if source is None:
-        counts, matrix, labels = _counted(path) if _has_columns(path) else _square(path)
+        given = dict(options or {})
+        counts, matrix, labels = _counted(path, given) if _has_columns(path, given) else _square(path, given)
     else:
-        check_source(source, ["path"])
-        data = SOURCES[source](path)
-        counts, matrix, labels = data.counts, data.matrix, data.labels
+        known = {field.name for field in dataclasses.fields(Format)}
+        format = {name: value for name, value in (options or {}).items() if name in known}
+        counts, matrix, labels = _of_source(path, source, format, {n: v for n, v in (options or {}).items() if n not in known})
     if counts is None:
         chain = MarkovChain.from_matrix(matrix, labels=labels)
         _check_one_class(path, chain.matrix, largest_class)
@@ -66,27 +71,39 @@ def _check_one_class(path: pathlib.Path, values: Any, largest_class: bool) -> No
         invalid("--chain", have, "add --largest-class, which keeps those alone, or give a chain of one class")
 
 
-def _has_columns(path: pathlib.Path) -> bool:
-    from dpjax.datasets.text import COUNT, FROM, TO, rows
+def _of_source(path: pathlib.Path, source: str, format: dict[str, str], more: dict[str, str]) -> tuple[Any, Any, Any]:
+    """(counts, matrix, labels) of a source; where it gives probabilities, these and no counts: rating matrices add a way back from default."""
+    from dpjax.datasets import DataConfig
+    from dpjax.datasets.registry import check_source
 
-    header = [cell.lower() for cell in next(rows(path))[1]]
-    return all(any(name in header for name in names) for names in (FROM, TO, COUNT))
+    check_source(source, ["path", *(name for name in more if name not in ("at_least", "keep")), *(["format"] if format else [])])
+    table = {"source": source, "path": str(path), **more, **({"format": format} if format else {})}
+    data = DataConfig.model_validate(table).load()
+    return (data.counts if data.matrix is None else None), data.matrix, data.labels
 
 
-def _counted(path: pathlib.Path) -> tuple[Any, Any, Any]:
+def _has_columns(path: pathlib.Path, options: Mapping[str, str]) -> bool:
+    from dpjax.datasets.tables import Format, rows
+
+    form = Format.of(options)
+    header = next(rows(path, format=form))[1]
+    return form.ends(header) is not None and form.count(header) is not None
+
+
+def _counted(path: pathlib.Path, options: Mapping[str, str]) -> tuple[Any, Any, Any]:
     from dpjax.datasets import read_od_counts
 
-    data = read_od_counts(path, keep_unknown=True)
+    data = read_od_counts(path, keep_unknown=True, format=options)
     return data.counts, None, data.labels
 
 
-def _square(path: pathlib.Path) -> tuple[Any, Any, Any]:
+def _square(path: pathlib.Path, options: Mapping[str, str]) -> tuple[Any, Any, Any]:
     import numpy as np
 
-    from dpjax.datasets.matrices import square_labels
-    from dpjax.datasets.text import number, read_grid
+    from dpjax.datasets.matrices import read_grid, square_labels
+    from dpjax.datasets.text import number
 
-    grid = read_grid(path)
+    grid = read_grid(path, options)
     labels = square_labels(path, grid)
     values = np.array([[number(c, path, line, "an entry") for c in row] for row, line in zip(grid.cells, grid.lines, strict=True)])
     if bool((values == np.floor(values)).all()):
@@ -113,7 +130,7 @@ Out = Annotated[
     pathlib.Path | None,
     typer.Option("--out", "-o", metavar="FILE", help="A new file for the private states, instead of standard output."),
 ]
-Statement = Annotated[
+StatementFile = Annotated[
     pathlib.Path | None, typer.Option(metavar="FILE", help="Write the privacy statement there too, as JSON; a new file.")
 ]
 LogBase = Annotated[Literal["e", "2", "10"], typer.Option(help="Unit of lengths and rho: e (nats), 2 (bits) or 10 (bans).")]
@@ -121,6 +138,14 @@ Source = Annotated[
     str | None,
     typer.Option(
         metavar="NAME", help="The chain's file format, a data source such as wikispeedia; unless given, found from the file."
+    ),
+]
+FormatOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--format",
+        metavar="KEY=VALUE",
+        help="How the chain's file is read: separator, quotes, comments, header, columns, missing, encoding, and with --source its own options.",
     ),
 ]
 LargestClass = Annotated[
@@ -154,6 +179,7 @@ OPTIONS = {
     **publishing.OPTIONS,
     "epsilon": "--epsilon",
     "rho": "--rho",
+    "start": "--start",
     "log_base": "--log-base",
     "source": "--source",
     "the chain's epsilon": "--chain-epsilon",
@@ -164,8 +190,8 @@ _IN_STATEMENT = {"the chain's epsilon": "the epsilon of --chain-statement", "the
 
 
 if TYPE_CHECKING:
-    from dpjax.release import TrajectoryRelease, TrajectoryStatement
-    from dpjax.release.ledger import ChainBudget
+    from dpjax.release import Statement, StreamPlan
+    from dpjax.release.stream import ChainBudget
 
 
 def privatize_trajectory(
@@ -176,9 +202,10 @@ def privatize_trajectory(
     start: Start = None,
     id_column: IdColumn = False,
     out: Out = None,
-    statement: Statement = None,
+    statement: StatementFile = None,
     log_base: LogBase = "e",
     source: Source = None,
+    format: FormatOptions = None,
     largest_class: LargestClass = False,
     price: Price = False,
     chain_epsilon: ChainEpsilon = None,
@@ -196,8 +223,7 @@ def privatize_trajectory(
     The privacy statement and the price go to standard error before a line is read. Exit code 2: a line that cannot be read (its number
     is named, never its content); what was written to standard output stays, files given by --out and --statement are not made.
     """
-    from dpjax.release import TrajectoryRelease, trajectory_statement
-    from dpjax.release.trajectory_statement import trajectory_price
+    from dpjax.release import StreamPlan, TrajectoryRelease
 
     inputs = {"STREAM": None if price else stream, "--chain": chain, "--chain-statement": chain_statement}
     files = _Files(stream, out, statement)
@@ -205,20 +231,23 @@ def privatize_trajectory(
     if not price:
         _check_files(inputs, files, given)
     budget = _chain_budget(chain_epsilon, chain_delta, chain_adjacency, chain_statement)
-    public = _fitting_chain(chain, source, memory, largest_class=largest_class)
+    options = publishing.format_options(format)[""]
+    public = _fitting_chain(chain, source, memory, options, largest_class=largest_class)
     release = TrajectoryRelease(chain=public, epsilon=epsilon, rho=rho, log_base=log_base)
-    first = None if start is None else _start(release, start)
-    said = trajectory_statement(release, start=start, identifiers=id_column, chain_budget=budget)
-    cost = "\n".join(trajectory_price(release, said.fields))
+    plan = StreamPlan(release=release, start=start, identifiers=id_column, chain=budget)
+    cost = "\n".join(plan.price())
     if price:
         print(cost)
         return DONE
-    account = _account(release, said, given)
+    said = plan.statement()
+    account = open_account(given, plan)
     _say(f"{said}\n{cost}\n", kept=statement is not None)
-    return _publish(release, said, files, account, {"start": first, "identifiers": id_column})
+    return _publish(plan, said, files, account)
 
 
-def _fitting_chain(path: pathlib.Path, source: str | None, memory: str | None, *, largest_class: bool) -> Any:
+def _fitting_chain(
+    path: pathlib.Path, source: str | None, memory: str | None, options: Mapping[str, str], *, largest_class: bool
+) -> Any:
     """The public chain; ValueError, before it is read or before its distances are found, where the memory may not suffice."""
     from dpjax.paths.distances import edge_lengths
     from dpjax.release.needs import chain_need, check_need, stream_need
@@ -228,7 +257,7 @@ def _fitting_chain(path: pathlib.Path, source: str | None, memory: str | None, *
     remedy = "take a smaller chain (merge rare states), or a larger machine; no sensitive state was read and nothing was charged"
     if path.is_file():
         check_need(chain_need(path.stat().st_size), memory=allowed, remedy=remedy)
-    public = read_public_chain(path, source, largest_class=largest_class)
+    public = read_public_chain(path, source, largest_class=largest_class, options=options)
     check_need(stream_need(public.n_states, edge_lengths(public).nnz), memory=allowed, remedy=remedy)
     return public
 
@@ -265,21 +294,19 @@ def _check_files(inputs: dict[str, pathlib.Path | None], files: _Files, given: L
         check_output(others if given.path is None else {**others, "--ledger": given.path})
 
 
-def _publish(
-    release: TrajectoryRelease, said: TrajectoryStatement, files: _Files, account: Account | None, how: dict[str, Any]
-) -> int:
+def _publish(plan: StreamPlan, said: Statement, files: _Files, account: Account | None) -> int:
     """Open, charge, write the statement, and draw a state for each line, in this order."""
-    with _spending(account, files.out) as charge, contextlib.ExitStack() as opened:
+    with spending(account, lambda: _left(files.out, account)) as charge, contextlib.ExitStack() as opened:
         lines: Any = sys.stdin.buffer if files.stream is None else opened.enter_context(open(files.stream, "rb"))
-        sink = None if files.out is None else opened.enter_context(new_file(files.out))
+        sink = None if files.out is None else opened.enter_context(atomic.new_file(files.out))
         paper = opened.enter_context(contextlib.ExitStack())
-        words = None if files.statement is None else paper.enter_context(new_file(files.statement))
+        words = None if files.statement is None else paper.enter_context(atomic.new_file(files.statement))
         charge()
         if words is not None:
             words.write(said.json().encode())
         if files.out is None:
             paper.close()  # the statement is there before a line is read; with --out both files come at the end
-        return _stream(release, lines, sink, how)
+        return _stream(plan, lines, sink)
 
 
 def _say(text: str, kept: bool) -> None:
@@ -297,69 +324,25 @@ def _say(text: str, kept: bool) -> None:
             )
 
 
-@contextlib.contextmanager
-def _spending(account: Account | None, out: pathlib.Path | None) -> Iterator[Callable[[], None]]:
-    """Gives what charges the release; what ends the command after that says what is spent and what to do."""
-    spent: list[str] = []
-
-    def charge() -> None:
-        what = "what was written was released: the same stream again is a release of its own, and the epsilons add"
-        if out is not None:
-            what = f"{out} is not made: the same stream again is a release of its own"
-        if account is None:
-            spent.append(f"{what[0].upper()}{what[1:]}" if out is None else what)
-            return
-        spent.append(f"{account.spent()}; {what}, and charged again")  # first, so that a signal meanwhile says it too
-        try:
-            account.charge()
-        except Exception:
-            spent.clear()
-            raise
-
-    try:
-        yield charge
-    except BaseException as error:
-        if not spent:
-            raise
-        raise Ended(error, spent[0]) from error
+def _left(out: pathlib.Path | None, account: Account | None) -> str:
+    """What is there of a stream that was stopped, what it has spent, and what the same again would spend."""
+    what = "what was written was released: the same stream again is a release of its own, and the epsilons add"
+    if out is not None:
+        what = f"{out} is not made: the same stream again is a release of its own"
+    if account is None:
+        return f"{what[0].upper()}{what[1:]}" if out is None else what
+    return f"{account.spent()}; {what}, and charged again"
 
 
-def _account(release: TrajectoryRelease, said: TrajectoryStatement, given: LedgerOptions) -> Account | None:
-    """The ledger, checked; a chain that is itself a private release is charged with the first of its streams, once."""
-    from dpjax._errors import require
-    from dpjax._rationals import shown
-    from dpjax.release.ledger import Charge
-    from dpjax.release.trajectory_statement import neighbours
-
-    chain, once = said.fields["chain"], None
-    if given.path is not None and chain["source"] == "private release":
-        require(
-            chain["total_epsilon"] is not None,
-            "--ledger",
-            str(given.path),
-            f"nothing can be charged for the chain: {chain.get('no_sum')}",
-        )
-        released = f"released at ({shown(chain['epsilon'])}, {shown(chain['delta'])}) for {chain['adjacency_in_words']}"
-        what = (
-            f"the chain {chain['sha256_of_lengths'][:16]}, {released}; changes of its data: {chain['changes_in_the_chains_data']}"
-        )
-        once = Charge(chain["chain_epsilon"], chain["chain_delta"], what)
-    amount = Charge(said.fields["epsilon"], 0.0, f"privatize-trajectory, {release.chain.n_states} states")
-    return open_account(given, neighbours(release), amount, once)
-
-
-def _stream(release: TrajectoryRelease, lines: io.BufferedIOBase, sink: BinaryIO | None, how: dict[str, Any]) -> int:
-    from dpjax._atomic import StorageError
-    from dpjax.release import private_lines
-
+def _stream(plan: StreamPlan, lines: io.BufferedIOBase, sink: BinaryIO | None) -> int:
     if sink is not None:
-        private_lines(release, lines, sink.write, **how)
+        plan.draw(lines, sink.write)
         return DONE
     with open(sys.stdout.fileno(), "wb", buffering=0, closefd=False) as out:
         try:
-            private_lines(release, lines, lambda line: _write_all(out, line), **how)
+            plan.draw(lines, lambda line: _write_all(out, line))
         except BrokenPipeError:
-            raise StorageError("the reader of the private states closed the pipe; stopped") from None
+            raise atomic.StorageError("the reader of the private states closed the pipe; stopped") from None
     return DONE
 
 
@@ -373,19 +356,10 @@ def _write_all(sink: Any, line: bytes) -> None:
             line = line[written:]
 
 
-def _start(release: TrajectoryRelease, start: str) -> int:
-    from dpjax._errors import invalid
-
-    texts = {str(label): i for i, label in enumerate(release.chain.labels)}
-    if start not in texts:
-        invalid("--start", start, f"it is not a state of the chain: give one of its {len(texts)} labels")
-    return texts[start]
-
-
 def _chain_budget(epsilon: str | None, delta: str | None, adjacency: str | None, path: pathlib.Path | None) -> ChainBudget | None:
     from dpjax._errors import invalid, require
-    from dpjax.release.ledger import chain_budget
     from dpjax.release.selection import true_delta
+    from dpjax.release.stream import chain_budget
 
     if path is None:
         for option, value in (("--chain-delta", delta), ("--chain-adjacency", adjacency)):

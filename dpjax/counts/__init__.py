@@ -2,12 +2,11 @@
 
 protocol           what a mechanism says of itself, what a release draws with, and the registry
 neighbours         the neighbouring relation and its protected unit, as one value
-pseudocount        Dirichlet rows with a public pseudo-count (Theorem 7); `accountant` and `persons` state what they cost
+pseudocount        Dirichlet rows with a public pseudo-count (Theorem 7); `accountant` states what they cost, for records and for persons
 dirichlet          the first paper's Dirichlet rows, totals and floor public
 discrete_laplace, discrete_gaussian   noisy counts; `noise` holds what they share
 uniform            the guess that needs no data
-postprocess        from noisy counts to the simplex; exact expected errors
-planning           expected errors from public numbers alone
+postprocess        from noisy counts to the simplex; exact expected errors, and those from public numbers alone
 composition        repeated releases
 
 To add a mechanism, write one file and register it with one line: docs, "Add a mechanism on counts".

@@ -207,7 +207,6 @@ def _concentrated_variance(epsilon: float, delta: float, squared: int) -> Fracti
     return Fraction(high, _PERSON_GRID)
 
 
-@register
 @frozen_pytree("variance", static=("adjacency", "postprocess"))
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DiscreteGaussianMechanism(NoiseMechanism):
@@ -333,6 +332,9 @@ class DiscreteGaussianMechanism(NoiseMechanism):
     def variants(cls) -> Sequence[Variant]:
         """The floor alone."""
         return [Variant(cls.title, {})]
+
+
+register(DiscreteGaussianMechanism, "gaussian")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -46,7 +46,6 @@ def laplace_noise(key: Key[Array, ""], like: Float[Array, "*shape"], scale: Floa
     return up - down
 
 
-@register
 @frozen_pytree("epsilon", static=("adjacency", "postprocess"))
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DiscreteLaplaceMechanism(NoiseMechanism):
@@ -147,6 +146,9 @@ class DiscreteLaplaceMechanism(NoiseMechanism):
     def variants(cls) -> Sequence[Variant]:
         """Both ways to the simplex."""
         return [Variant("discrete Laplace, floored", {}), Variant("discrete Laplace, projected", {"postprocess": "project"})]
+
+
+register(DiscreteLaplaceMechanism, "laplace")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 import typing
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pydantic
 
@@ -17,46 +19,61 @@ from dpjax.datasets.dataset import Dataset, drop_rare, keep_largest_class
 from dpjax.datasets.registry import SOURCES, check_source
 
 
-class DataConfig(pydantic.BaseModel):
-    """`source` and, beside it, that source's own options (path, month, ...); anything else is refused by name.
+class _Source(pydantic.BaseModel):
+    """What every source takes."""
 
-    Options arrive as TOML or as text from a command line, and are turned to the types that the source takes.
-
-    >>> DataConfig.model_validate({"source": "manhattan", "n_trips": "500000"}).n_trips
-    500000
-    """
-
-    model_config = pydantic.ConfigDict(extra="allow", frozen=True)  # what may be there is the source's to say: see _checked
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
     source: str
     at_least: int = pydantic.Field(default=1, ge=1)
     keep: Literal["all", "largest class"] = "all"
 
-    @pydantic.model_validator(mode="before")
-    @classmethod
-    def _checked(cls, values: Any) -> Any:
-        if not isinstance(values, dict) or not isinstance(values.get("source"), str):
-            return values
-        common = {name: value for name, value in values.items() if name in cls.model_fields}
-        options = {name: value for name, value in values.items() if name not in cls.model_fields}
-        check_source(values["source"], options)
-        found = _options_model(values["source"]).model_validate(options)
-        return {**common, **{name: getattr(found, name) for name in found.model_fields_set}}
-
     def load(self) -> Dataset:
         """Read or make the data, drop what is too rare, keep the class asked for."""
-        data = SOURCES[self.source](**(self.model_extra or {}))
+        own = self.model_fields_set - _Source.model_fields.keys()
+        data = SOURCES[self.source](**{name: getattr(self, name) for name in own})
         data = drop_rare(data, self.at_least) if self.at_least > 1 else data
         return keep_largest_class(data) if self.keep == "largest class" else data
 
 
-@functools.cache
-def _options_model(source: str) -> type[pydantic.BaseModel]:
-    """A model of the options of one source, from its signature."""
-    function = inspect.unwrap(SOURCES[source])
+def _options_of(source: str, function: Callable[..., Dataset]) -> type[_Source]:
+    """The table of one source, its options those of the function's signature."""
+    function = inspect.unwrap(function)
     hints = typing.get_type_hints(function)
     fields: dict[str, Any] = {
         name: (hints[name], ... if parameter.default is parameter.empty else parameter.default)
         for name, parameter in inspect.signature(function).parameters.items()
     }
-    return pydantic.create_model(source, __config__=pydantic.ConfigDict(extra="forbid"), **fields)
+    fields["source"] = (Literal[source], ...)
+    return pydantic.create_model(source, __base__=_Source, **fields)
+
+
+if TYPE_CHECKING:
+    _AnySource = _Source
+else:
+    _every = functools.reduce(operator.or_, (_options_of(*one) for one in SOURCES.items()))
+    _AnySource = Annotated[_every, pydantic.Field(discriminator="source")]
+
+
+class DataConfig(pydantic.RootModel[_AnySource]):
+    """`source` and, beside it, that source's own options (path, month, ...); anything else is refused by name.
+
+    Options arrive as TOML or as text from a command line, and are turned to the types that the source takes.
+
+    >>> DataConfig.model_validate({"source": "manhattan", "n_trips": "500000"}).root.n_trips
+    500000
+    """
+
+    model_config = pydantic.ConfigDict(frozen=True)
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _checked(cls, values: Any) -> Any:
+        """Names are checked here, so that the sentence names the nearest known one."""
+        if isinstance(values, dict) and isinstance(values.get("source"), str):
+            check_source(values["source"], [name for name in values if name not in _Source.model_fields])
+        return values
+
+    def load(self) -> Dataset:
+        """The data, prepared as the table says."""
+        return self.root.load()

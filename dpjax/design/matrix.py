@@ -1,27 +1,26 @@
-"""What a design promises, checked afresh by the exact accountant each time it is asked: no design is believed for having been optimised.
+"""A designed private matrix: its public parameters, how it releases counts, and its certificate, computed afresh each time it is asked for.
 
-Three adjacencies. "row": a record of one row changes its category; row totals N_i, the support, and a least count of each row's supported
-cells are public. With alpha_i added to every supported cell the smoothed row has N_i + n_i alpha_i records and least cell m_i + alpha_i, and
-Theorem 6 applies to it as it stands (`MatrixMechanism`). "any": any record is replaced by any other, in the same row or in another, every
-database; one scale and one pseudo-count for all rows (Theorem 7, `PseudocountMechanism`). "add-remove": any record more
-or fewer, by a mechanism of that adjacency; designs have the other two.
+No design is believed for having been optimised. Three adjacencies. "row": a record of one row changes its category; row totals N_i, the
+support, and a least count of each row's supported cells are public. With alpha_i added to every supported cell the smoothed row has
+N_i + n_i alpha_i records and least cell m_i + alpha_i, and Theorem 6 applies to it as it stands (`MatrixMechanism`). "any": any record is
+replaced by any other, in the same row or in another, every database; one scale and one pseudo-count for all rows (Theorem 7,
+`PseudocountMechanism`). "add-remove": any record more or fewer, by a mechanism of that adjacency; designs have the other two.
 
-The first paper's rule for the concentrations, at an exact joint (epsilon, delta), to be compared with a design.
+*A design* releases row i of counts as a draw of Dirichlet(s_i (counts_i + alpha_i)) on its public support: unbiased for the smoothed shares
+Q_i = (counts_i + alpha_i)/(N_i + n_i alpha_i), with concentration k_i = s_i (N_i + n_i alpha_i). A larger alpha_i allows a larger s_i and pulls
+the row towards the uniform law: the trade between variance and bias that `design_matrix` settles. What differs between the mechanisms of the
+two adjacencies is in one table, `_FORMS`.
 
+*The first paper's rule* for the concentrations (`paper_rule`), at an exact joint (epsilon, delta), is there to be compared with a design:
 k_i = c k_min,i, k_min,i = 3/(2 eta_i), one factor c for all rows. Then k_i eta_i = 3c/2 in every row, h_i = 3c/(2 N_i eta_i), and the row with
 the smallest cell N_i eta_i costs most: every other row is more private than it needs to be, and noisier.
-
-What a designed private matrix is: its public parameters, how it releases counts, and its certificate.
-
-Row i of counts is released as a draw of Dirichlet(s_i (counts_i + alpha_i)) on its public support: unbiased for the smoothed shares
-Q_i = (counts_i + alpha_i)/(N_i + n_i alpha_i), with concentration k_i = s_i (N_i + n_i alpha_i). A larger alpha_i allows a larger s_i and pulls
-the row towards the uniform law: the trade between variance and bias that `design_matrix` settles.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -29,8 +28,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from dpjax._errors import invalid, require
+from dpjax._random import checked_key
 from dpjax._rationals import decimal_up, shown
-from dpjax.counts import PseudocountMechanism
+from dpjax.counts import Neighbours, PseudocountMechanism
 from dpjax.design.optimise import require_loss_of_trace
 from dpjax.design.stationary import StationaryLaw, stationary_moments
 from dpjax.simplex import MatrixMechanism, PublicRows
@@ -41,6 +41,7 @@ PUBLIC_MODEL = (
     "the parameters were chosen on the model passed as public_model, declared public: had it been computed from the sensitive records,"
     " the choice itself would depend on them and this guarantee would not hold"
 )
+_RELATIONS: dict[str, Adjacency] = {"replace-within-row": "row", "replace": "any", "add-remove": "add-remove"}
 _COVERED = {
     "row": "covered: one record of a row changes its category, among databases with these row totals, this support and these least counts",
     "any": "covered: any record is replaced by any other, in any row, in every database; records outside the support are dropped",
@@ -70,9 +71,7 @@ def certify(
     mechanism: MatrixMechanism | PseudocountMechanism, epsilon: float, delta: float, statements: tuple[str, ...] = ()
 ) -> Certificate:
     """On the host: the certificate of a mechanism at (epsilon, delta); ValueError, with what it has instead, if it does not meet them."""
-    adjacency: Adjacency = "row"
-    if isinstance(mechanism, PseudocountMechanism):
-        adjacency = "any" if mechanism.adjacency == "replace" else "add-remove"
+    adjacency = _adjacency(mechanism)
     found = float(np.asarray(mechanism.exact_delta(epsilon)))
     if not found <= delta:
         remedy = (
@@ -86,6 +85,13 @@ def certify(
         adjacency=adjacency,
         statements=(_COVERED[adjacency], *statements),
     )
+
+
+def _adjacency(mechanism: Any) -> Adjacency:
+    """The word for a mechanism's neighbouring relation; ValueError where it protects persons, of which no certificate speaks."""
+    neighbours = Neighbours.of(mechanism.adjacency)
+    require(neighbours.persons is None, "mechanism", mechanism, "certify a mechanism that protects records")
+    return _RELATIONS[neighbours.relation]
 
 
 def paper_rule(*, rows: PublicRows, epsilon: float | int, delta: float) -> tuple[MatrixMechanism, float]:
@@ -103,6 +109,7 @@ def paper_rule(*, rows: PublicRows, epsilon: float | int, delta: float) -> tuple
 
 
 _ROUNDING = 1e-13
+_OTHER = "it is not the mechanism of these pseudo-counts and this adjacency"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -122,7 +129,7 @@ class MatrixDesign:
     support: np.ndarray
     minimum_count: np.ndarray
     pseudocount: np.ndarray
-    mechanism: MatrixMechanism | PseudocountMechanism
+    mechanism: Any  # a MatrixMechanism or a PseudocountMechanism
     loss: float
     trace: np.ndarray = dataclasses.field(repr=False)
     settled: bool
@@ -138,35 +145,18 @@ class MatrixDesign:
     @property
     def k(self) -> Float[np.ndarray, " rows"]:
         """The concentrations, k_i = s_i (N_i + n_i alpha_i); +inf in rows with one supported category, which are no draw."""
-        if isinstance(self.mechanism, MatrixMechanism):
-            return np.where(self._constant, np.inf, self.mechanism.k)
-        records = self.n_records + self.support.sum(axis=1) * self.pseudocount
-        return np.where(self._constant, np.inf, float(self.mechanism.scale) * records)
+        return np.where(self._constant, np.inf, self._form.k(self))
 
     def certify(self) -> Certificate:
         """The guarantee, computed now from the parameters; ValueError if they do not meet it."""
         require(bool((self.pseudocount >= 0).all()), "pseudocount", self.pseudocount, "give pseudo-counts of 0 or more")
-        kind = MatrixMechanism if self.adjacency == "row" else PseudocountMechanism
-        fits = isinstance(self.mechanism, kind)
-        if isinstance(self.mechanism, MatrixMechanism):
-            rows = smoothed_rows(self.n_records, self.support, self.minimum_count, self.pseudocount)
-            fits &= all(np.array_equal(getattr(rows, x), getattr(self.mechanism.rows, x)) for x in ("n_records", "support", "eta"))
-            fits &= not np.any(self.mechanism.withheld)
-        else:
-            fits &= bool((self.pseudocount[~self._constant] == float(self.mechanism.pseudocount)).all())
-            fits &= self.mechanism.adjacency == "replace"
-        require(fits, "mechanism", self.mechanism, "it is not the mechanism of these pseudo-counts and this adjacency")
+        require(self._form.fits(self), "mechanism", self.mechanism, _OTHER)
         return certify(self.mechanism, self.epsilon, self.delta, (PUBLIC_MODEL,))
 
     def _certify_once(self) -> None:
         """`certify()`, unless the parameters are, byte for byte, those that passed it last."""
-        m = self.mechanism
-        arrays: tuple[Any, ...] = (self.n_records, self.support, self.minimum_count, self.pseudocount)
-        if isinstance(m, MatrixMechanism):
-            arrays += (m.k, m.withheld, m.rows.n_records, m.rows.support, m.rows.eta)
-        else:
-            arrays += (m.scale, m.pseudocount)
-        now = (self.adjacency, self.epsilon, self.delta, type(m), *(np.asarray(x).tobytes() for x in arrays))
+        arrays = (self.n_records, self.support, self.minimum_count, self.pseudocount, *self._form.public(self.mechanism))
+        now = (self.adjacency, self.epsilon, self.delta, type(self.mechanism), *(np.asarray(x).tobytes() for x in arrays))
         if self.__dict__.get("_certified") != now:
             self.certify()
             object.__setattr__(self, "_certified", now)
@@ -193,12 +183,9 @@ class MatrixDesign:
 
         A design whose parameters were changed by force since they were certified is certified again, and refused if it fails.
         """
+        key = checked_key(key)
         self._certify_once()
-        if isinstance(self.mechanism, PseudocountMechanism):
-            drawn = self.mechanism.privatize(key, np.asarray(counts), self.support)
-            return jnp.where(jnp.asarray(self._constant)[:, None], jnp.asarray(self.support, drawn.dtype), drawn)
-        self._check(np.asarray(counts))
-        return self.mechanism.privatize(key, self.smooth(counts))
+        return self._form.privatize(self, key, counts)
 
     def predict(self, P: Float[np.ndarray, "n n"] | np.ndarray) -> StationaryLaw:
         """The first-order law of the private stationary distribution if the true shares were P, (n, n), with these row totals."""
@@ -209,6 +196,13 @@ class MatrixDesign:
     @property
     def _constant(self) -> np.ndarray:
         return self.support.sum(axis=1) == 1
+
+    @property
+    def _form(self) -> _Form:
+        form = _FORMS.get(self.adjacency)
+        if form is None or type(self.mechanism) is not form.mechanism or _adjacency(self.mechanism) != self.adjacency:
+            invalid("mechanism", self.mechanism, _OTHER)
+        return form
 
     def _check(self, counts: np.ndarray) -> None:
         check_counts(counts)
@@ -224,6 +218,62 @@ class MatrixDesign:
         )
         low = np.where(self.support, counts, np.inf).min(axis=1) < self.minimum_count
         require(not low.any(), "counts", np.flatnonzero(low).tolist(), "these rows have a cell below the public least count")
+
+
+class _Form(NamedTuple):
+    """What differs between the mechanisms of a design.
+
+    k: the concentrations of rows that are drawn. fits: whether the design's mechanism is that of its public parameters. public: the
+    mechanism's own parameters. privatize: one private matrix of a design, for a key and counts.
+    """
+
+    mechanism: type
+    k: Callable[[MatrixDesign], np.ndarray]
+    fits: Callable[[MatrixDesign], bool]
+    public: Callable[[Any], tuple[Any, ...]]
+    privatize: Callable[[MatrixDesign, Array, Any], Float[Array, "rows n"]]
+
+
+def _fits_rows(design: MatrixDesign) -> bool:
+    rows, own = smoothed_rows(design.n_records, design.support, design.minimum_count, design.pseudocount), design.mechanism
+    same = all(np.array_equal(getattr(rows, x), getattr(own.rows, x)) for x in ("n_records", "support", "eta"))
+    return same and not np.any(own.withheld)
+
+
+def _draw_rows(design: MatrixDesign, key: Array, counts: Any) -> Float[Array, "rows n"]:
+    design._check(np.asarray(counts))
+    return design.mechanism.privatize(key, design.smooth(counts))
+
+
+def _scaled(design: MatrixDesign) -> np.ndarray:
+    return float(design.mechanism.scale) * (design.n_records + design.support.sum(axis=1) * design.pseudocount)
+
+
+def _fits_counts(design: MatrixDesign) -> bool:
+    return bool((design.pseudocount[~design._constant] == float(design.mechanism.pseudocount)).all())
+
+
+def _draw_counts(design: MatrixDesign, key: Array, counts: Any) -> Float[Array, "rows n"]:
+    drawn = design.mechanism.privatize(key, np.asarray(counts), design.support)
+    return jnp.where(jnp.asarray(design._constant)[:, None], jnp.asarray(design.support, drawn.dtype), drawn)
+
+
+_FORMS = {
+    "row": _Form(
+        mechanism=MatrixMechanism,
+        k=lambda design: np.asarray(design.mechanism.k),
+        fits=_fits_rows,
+        public=lambda m: (m.k, m.withheld, m.rows.n_records, m.rows.support, m.rows.eta),
+        privatize=_draw_rows,
+    ),
+    "any": _Form(
+        mechanism=PseudocountMechanism,
+        k=_scaled,
+        fits=_fits_counts,
+        public=lambda m: (m.scale, m.pseudocount),
+        privatize=_draw_counts,
+    ),
+}
 
 
 def smoothed_rows(n_records: np.ndarray, support: np.ndarray, minimum_count: np.ndarray, pseudocount: np.ndarray) -> PublicRows:

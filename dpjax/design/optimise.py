@@ -1,6 +1,7 @@
-"""What a design minimises: expected errors of the private stationary distribution in its first-order law, smooth in all parameters.
+"""What a design minimises, and how.
 
-X = pi~ - pi is taken as normal, mean m = E pi~ - pi (smoothing and second order), variances s^2. Then, with weights w (1 unless given),
+*Losses* are expected errors of the private stationary distribution in its first-order law, smooth in all parameters. X = pi~ - pi is taken
+as normal, mean m = E pi~ - pi (smoothing and second order), variances s^2. Then, with weights w (1 unless given),
 
     "tv":  1/2 sum_l w_l E|X_l|,    E|X| = s sqrt(2/pi) exp(-m^2/(2 s^2)) + m erf(m/(s sqrt 2))  (the folded normal law),
     "l2":  sum_l w_l (m_l^2 + s_l^2),
@@ -8,16 +9,15 @@ X = pi~ - pi is taken as normal, mean m = E pi~ - pi (smoothing and second order
 
 A loss of one's own is a function (law, pi) -> scalar of the `StationaryLaw` and of the public model's stationary law, in jax.numpy.
 
-Minimising a smooth function of a few hundred free parameters from several starts: Adam with a rate that falls to zero.
-
+*The search* (`minimise`): Adam with a rate that falls to zero, from several starts, on a smooth function of a few hundred free parameters.
 Nothing here is convex and nothing needs to be: the best point seen from any start is returned, starts included, so the result is never
 worse than the best start; and the whole trace comes back. Losses are divided by the size of the first one, since Adam's steps should not
 depend on their unit. Deterministic. What an objective depends on is passed as `arguments`, traced: one function object and one set of
 shapes compile once.
 
-Whether the best point is at rest is not read off the trace, whose rate falls to zero wherever it is: from the best point 25 further steps are
-taken at the first rate and 25 at a tenth of it, both fresh. Adam's first steps move every coordinate by the rate, downhill; at the small
-rate a slope whose entries add to more than some hundredths of the loss must therefore show, at the large one a far slope.
+Whether the best point is at rest is not read off the trace, whose rate falls to zero wherever it is: from the best point 25 further steps
+are taken at the first rate and 25 at a tenth of it, both fresh. Adam's first steps move every coordinate by the rate, downhill; at the
+small rate a slope whose entries add to more than some hundredths of the loss must therefore show, at the large one a far slope.
 """
 
 from __future__ import annotations

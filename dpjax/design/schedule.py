@@ -1,15 +1,15 @@
-"""The expected error of a private trajectory at every step when the coin scale changes from step to step; pure and differentiable.
+"""A budget over the steps of a private trajectory: Mechanism 1 with a coin scale c_t that changes with t.
 
-Sensitive s_0, s_1, ... run the public chain P, the private s'_t follow by Mechanism 1 at scale c_t. With nu_t the law of (s_t, s'_t),
+*The expected error* at every step (`expected_errors`), pure and differentiable. Sensitive s_0, s_1, ... run the public chain P, the private
+s'_t follow by Mechanism 1 at scale c_t. With nu_t the law of (s_t, s'_t),
 
     nu_{t+1}[s+, o] = sum_{s'} (P^T nu_t)[s+, s'] pi_{c_{t+1}}(o | s+, s'),        E V_t = sum nu_t[s, s'] G(s', s),
 
-the recursion of the joint chain, with one kernel a step. Averaged over the chain's own trajectories: no one's data enter. Cost n |E| a step.
+the recursion of the joint chain, with one kernel a step. Averaged over the chain's own trajectories: no one's data enter. Cost n |E| a
+step.
 
-A budget over the steps of a private trajectory: Mechanism 1 with a coin scale c_t that changes with t.
-
-By the chain rule and Lemma 1 the loss between trajectories w and v is at most sum_t 2 c_t G_avg(w_t, v_t). With D = max G_avg and
-epsilon_t = 2 c_t D, what one changed state at time t costs at most:
+*The guarantee.* By the chain rule and Lemma 1 the loss between trajectories w and v is at most sum_t 2 c_t G_avg(w_t, v_t). With D = max
+G_avg and epsilon_t = 2 c_t D, what one changed state at time t costs at most:
 
 * Definition 4 (sum_t G_sym <= rho): the worst neighbour puts all of rho where c_t is largest, so the guarantee is 2 rho max_t c_t, every c_t
   may be as large as the largest, and nothing can be exchanged between steps: the constant scale is best. Use `TrajectoryMechanism`.
@@ -17,8 +17,8 @@ epsilon_t = 2 c_t D, what one changed state at time t costs at most:
   constant one is best; for b >= 2 a step's epsilon can be traded for another's; for b = n (a neighbour may differ in every step) the
   constraint is sum_t epsilon_t <= total.
 
-The scales minimise a weighted sum of the expected errors E V_t, exact over the public chain's own trajectories (`expected_errors`), over
-epsilon_t = total e^{theta_t} / (sum of the b largest e^{theta}). Proofs: the docs, "Design".
+*The design* (`epsilon_schedule`). The scales minimise a weighted sum of the expected errors E V_t, exact over the public chain's own
+trajectories (`expected_errors`), over epsilon_t = total e^{theta_t} / (sum of the b largest e^{theta}). Proofs: the docs, "Design".
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from dpjax._errors import require, require_number
+from dpjax._random import checked_key
 from dpjax.chains import MarkovChain
 from dpjax.design.optimise import Objective, Progress, minimise, require_loss_of_trace, require_scalar
 from dpjax.simplex._rounding import float64
@@ -145,6 +146,7 @@ class EpsilonSchedule:
         self, key: Key[Array, ""], trajectory: Int[np.ndarray, " states"] | list[int], start: int | None = None
     ) -> Int[np.ndarray, " states"]:
         """A private trajectory of state indices for s_0..s_m, m at most n; arguments as in `TrajectoryMechanism.privatize`."""
+        key = checked_key(key)
         self._certify_once()
         states = trajectory_indices(self.mechanisms[0].graph, trajectory)
         require(len(states) <= len(self.epsilons) + 1, "trajectory", len(states), f"give at most {len(self.epsilons) + 1} states")

@@ -1,16 +1,15 @@
-"""The frontier of privacy: the largest scale s that a smallest cell of m records (pseudo-count included) allows at (epsilon, delta).
+"""Choosing smoothing and concentrations of a private matrix under a joint (epsilon, delta), on a public model.
 
-A row with shapes s (count + alpha) has, by Theorem 6, the privacy curve of Beta(s m + s, s m) against its mirror, m = smallest count that is
-publicly known + alpha, h = s. So everything a row's privacy depends on is (s, m), and the largest s is one function s*(m), increasing from 0 at
-the least m that can meet the target (`least_pseudocount`). log s* is nearly a line in t = log(m - least), with slopes from 1/2 to 1:
-it is calibrated exactly at `NODES` points and interpolated by a cubic spline, within 1e-6 of the exact one in the middle of the table.
-The interpolant only guides a search: what a search ends at is calibrated afresh.
+*The frontier of privacy* (`frontier`): the largest scale s that a smallest cell of m records (pseudo-count included) allows at (epsilon,
+delta). A row with shapes s (count + alpha) has, by Theorem 6, the privacy curve of Beta(s m + s, s m) against its mirror, m = smallest
+count that is publicly known + alpha, h = s. So everything a row's privacy depends on is (s, m), and the largest s is one function s*(m),
+increasing from 0 at the least m that can meet the target (`least_pseudocount`). log s* is nearly a line in t = log(m - least), with slopes
+from 1/2 to 1: it is calibrated exactly at `NODES` points and interpolated by a cubic spline, within 1e-6 of the exact one in the middle of
+the table. The interpolant only guides a search: what a search ends at is calibrated afresh.
 
-Choosing smoothing and concentrations of a private matrix under a joint (epsilon, delta), on a public model.
-
-At a given pseudo-count alpha_i a row's privacy depends on its scale s_i alone, and every row may have its own largest one, since rows are
-composed in parallel: the paper's rule, one factor c for all rows, is held back by the weakest. What is left to choose is alpha. With
-m_i the public least count of row i's cells, s_i = s*(m_i + alpha_i) (`frontier`),
+*The choice* (`design_matrix`). At a given pseudo-count alpha_i a row's privacy depends on its scale s_i alone, and every row may have its
+own largest one, since rows are composed in parallel: the paper's rule, one factor c for all rows, is held back by the weakest. What is left
+to choose is alpha. With m_i the public least count of row i's cells, s_i = s*(m_i + alpha_i) (`frontier`),
 
     Q_i = (N_i P_i + alpha_i)/(N_i + n_i alpha_i),    k_i = s*(m_i + alpha_i) (N_i + n_i alpha_i),
 

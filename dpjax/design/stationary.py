@@ -1,7 +1,8 @@
-"""The law of the private stationary distribution to first order, without sampling (the delta method), and error bars from a release.
+"""The private stationary distribution: its law to first order, error bars from a release, and which row moves its error.
 
-Rows of P~ are independent, row i Dirichlet(k_i Q_i): E P~ = Q, covariance Sigma_i = (diag(Q_i) - Q_i Q_i^T)/(k_i + 1). With dP = P~ - Q,
-pi the stationary law of Q and A# the group inverse of I - Q, exactly pi~ = pi + pi~ dP A#, and so
+*The law* (`stationary_law`), without sampling (the delta method). Rows of P~ are independent, row i Dirichlet(k_i Q_i): E P~ = Q,
+covariance Sigma_i = (diag(Q_i) - Q_i Q_i^T)/(k_i + 1). With dP = P~ - Q, pi the stationary law of Q and A# the group inverse of I - Q,
+exactly pi~ = pi + pi~ dP A#, and so
 
     pi~ = pi + pi dP A# + pi (dP A#)^2 + pi (dP A#)^3 + pi~ (dP A#)^4.
 
@@ -10,13 +11,11 @@ The mean of the second term is zero, that of the third, as rows are independent,
     bias = sum_i pi_i A#^T Sigma_i A# e_i,        and        covariance = sum_i pi_i^2 A#^T Sigma_i A#
 
 is that of the second. What is left out of each is O(k^-2) as all k grow (`docs/derivations/design.md`). Where a row is no draw its k is
-+inf. Computed with S = sum_i v_i Sigma_i, v_i = pi_i^2/(k_i + 1) taken in, as a graph Laplacian: its entries off the diagonal are -sum_i v_i
-Q_ij Q_il, its diagonal what makes rows sum to 0, so that no small number is a difference of large ones. Cost n^3.
++inf. Computed with S = sum_i v_i Sigma_i, v_i = pi_i^2/(k_i + 1) taken in, as a graph Laplacian: its entries off the diagonal are -sum_i
+v_i Q_ij Q_il, its diagonal what makes rows sum to 0, so that no small number is a difference of large ones. Cost n^3.
 
-Which row's concentration moves the error of the private stationary distribution, and by how much.
-
-Row i of a private matrix is a draw of Dirichlet(k_i P_i); pi~ is the stationary law of the draw, pi that of P. E pi~_j itself hardly moves
-with k; what moves is its error. The elasticities
+*Elasticities*: which row's concentration moves the error, and by how much. Row i of a private matrix is a draw of Dirichlet(k_i P_i); pi~
+is the stationary law of the draw, pi that of P. E pi~_j itself hardly moves with k; what moves is its error. The elasticities
 
     R_ji = d log E|pi~_j - pi_j| / d log k_i,            R_i = d log E TV(pi~, pi) / d log k_i,
 

@@ -5,26 +5,20 @@ closure     all pairs of a dense graph, and the derivative of distances in the l
 relaxation  distances to many targets of a sparse graph
 """
 
-from dpjax.paths.closure import min_plus_closure
 from dpjax.paths.distances import (
     choose_method,
     distances_to,
     edge_lengths,
     most_likely_path,
     shortest_paths,
-    traced_lengths,
     unreachable_pair,
 )
-from dpjax.paths.relaxation import distances_by_relaxation
 
 __all__ = [
     "choose_method",
-    "distances_by_relaxation",
     "distances_to",
     "edge_lengths",
-    "min_plus_closure",
     "most_likely_path",
     "shortest_paths",
-    "traced_lengths",
     "unreachable_pair",
 ]

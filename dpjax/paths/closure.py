@@ -102,12 +102,12 @@ def _rounds(after: Int[Array, "n targets"]) -> int:
     return max(after.shape[0] - 1, 1).bit_length()
 
 
-def choose_dense(lengths: Float[Array, "n n"], distances: Float[Array, "n n"]) -> Chooser:
+def choose_dense(lengths: Float[Array, "n n"], distances: Float[Array, "n targets"]) -> Chooser:
     """The chooser of a dense graph: the number of an edge is the state that it enters."""
     n = lengths.shape[0]
     apart = jnp.where(jnp.eye(n, dtype=bool), jnp.inf, lengths)  # no path needs a self loop
 
-    def choose(allowed: Bool[Array, "n n"]) -> Choice:
+    def choose(allowed: Bool[Array, "n targets"]) -> Choice:
         open_distances = jnp.where(allowed, distances, jnp.inf)
 
         def through(k: Array, best: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
@@ -116,7 +116,7 @@ def choose_dense(lengths: Float[Array, "n n"], distances: Float[Array, "n n"]) -
             better = (length < best[0]) | ((length == best[0]) & (rest < best[1]))
             return jnp.where(better, length, best[0]), jnp.where(better, rest, best[1]), jnp.where(better, k, best[2])
 
-        start = (jnp.full((n, n), jnp.inf, distances.dtype),) * 2 + (jnp.zeros((n, n), jnp.int32),)
+        start = (jnp.full_like(distances, jnp.inf),) * 2 + (jnp.zeros(distances.shape, jnp.int32),)
         length, _, step = lax.fori_loop(jnp.int32(0), jnp.int32(n), through, start)
         return length, step, step
 

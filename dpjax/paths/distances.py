@@ -22,6 +22,10 @@ j) + G(j, i) fails, and the privacy proof with it; where P(i, i) = 0 it gives an
 | "relaxation" | JAX, edges x targets x sweeps | many targets of a sparse graph |
 | "floyd_warshall" | JAX, n^3 | all pairs of a dense graph |
 
+*Traced* chains, matrices and states (under `jit`, `vmap`, `grad`, `scan`) are worked on in JAX, in the type of the chain: all pairs by the
+closure, and, in a sparse chain of more than 1,024 states, single targets by relaxation. Distances differentiate: along one shortest path, the
+same one at a tie (`dpjax.paths.closure`), with second derivatives those of -log P alone. A transition of probability 0 has derivative 0.
+
 `auto` compares rough times measured on two CPU cores, the compilation of about 2 s included; see `choose_method`.
 
 *A most likely path* between two states is one of largest probability. The probability of a path is the product of its transitions'
@@ -31,7 +35,8 @@ one in Dijkstra's tree is given, always the same one for the same chain.
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -40,16 +45,21 @@ from jaxtyping import Array, Float, Int
 from scipy import sparse
 
 from dpjax._errors import InputError, invalid, require
-from dpjax.paths.closure import min_plus_closure
-from dpjax.paths.relaxation import distances_by_relaxation, pad_rows
+from dpjax._tracing import check_traced, checking, is_traced, require_concrete
+from dpjax.chains.chain import MarkovChain, SparseRows
+from dpjax.chains.counting import check_traced_matrix
+from dpjax.paths.closure import choose_dense, min_plus_closure, tight_steps
+from dpjax.paths.relaxation import PaddedRows, distances_by_relaxation, pad_rows, steps_to
 
 _ROW_SUM_TOLERANCE = 1e-5  # a matrix held in float32
+_ONE = "give one chain or one matrix, and map over a batch with jax.vmap"
 
 
 def transition_matrix(chain: Any) -> sparse.csr_array:
     """A chain's transition matrix, or the one given, as a float64 sparse array of positive entries; ValueError if it is none."""
-    given = getattr(chain, "matrix", chain)
+    given = chain.host_matrix() if isinstance(chain, MarkovChain) and not chain.on_host else getattr(chain, "matrix", chain)
     shape = np.shape(given)
+    require(len(shape) < 3, "chain", shape, _ONE)
     require(len(shape) == 2 and shape[0] == shape[1] > 0, "chain", shape, "give a chain, or a square transition matrix")
     matrix = sparse.csr_array(given).astype(np.float64)
     matrix.sum_duplicates()
@@ -62,12 +72,19 @@ def transition_matrix(chain: Any) -> sparse.csr_array:
     return matrix
 
 
-def edge_lengths(chain: Any) -> sparse.csr_array:
+def edge_lengths(chain: Any) -> Any:
     """-log P as a float64 sparse array whose stored entries are the edges, length 0 included; P a chain or a transition matrix.
+
+    Of a traced one, under jit, vmap, grad and scan, in its own type and unchecked: dense, (n, n), +inf where P is 0; of a sparse chain the
+    `dpjax.chains.chain.SparseRows` of its entries. The derivative is -1 / P, and 0 where P is 0. Of one chain: map over several with
+    `jax.vmap`.
 
     >>> edge_lengths([[0.0, 1.0], [0.5, 0.5]]).nnz
     3
     """
+    given = getattr(chain, "matrix", chain)
+    if is_traced(given):
+        return _of_one(_lengths_in_jax(given))
     lengths = transition_matrix(chain)
     lengths.data = 0.0 - np.log(lengths.data)
     return lengths
@@ -81,24 +98,26 @@ def length_matrix(lengths: sparse.csr_array) -> Float[np.ndarray, "n n"]:
 
 
 @jax.jit
-def traced_lengths(P: Float[Array, "n n"]) -> Float[Array, "n n"]:
+def traced_lengths(P: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """-log P under a trace, unchecked: +inf where P is 0, with derivative 0 there (a missing edge stays missing)."""
     edge = P > 0
     return jnp.where(edge, 0 - jnp.log(jnp.where(edge, P, 1)), jnp.inf)
 
 
+_FULL_TABLE = 1024  # states up to which all pairs are found where states or probabilities are traced
 _CHUNK = 64  # targets relaxed together: their rows stay in the cache
 
 
-def shortest_paths(
-    chain: Any, method: str = "auto", diagonal: str = "zero", *, unreachable: str = "inf", dtype: Any = np.float64
-) -> Float[np.ndarray, "n n"]:
-    """All shortest-path lengths G(i, j), in nats, a NumPy array.
+def shortest_paths(chain: Any, method: str = "auto", diagonal: str = "zero", *, unreachable: str = "inf", dtype: Any = None) -> Any:
+    """All shortest-path lengths G(i, j), in nats, (*batch, n, n) -> (*batch, n, n): NumPy, or JAX where the chain is traced.
 
     `chain` is a MarkovChain or a transition matrix, dense or SciPy sparse. `method`: "auto", "dijkstra", "relaxation" or
     "floyd_warshall". `diagonal`: "zero" or "cycle" (see the module). `unreachable`: "inf" leaves +inf where no path leads from i
-    to j; "raise" gives ValueError that names such a pair. `dtype`: float64, on which a privacy statement rests, or float32, twice
-    as fast, right to about 1e-6 relative.
+    to j; "raise" gives ValueError that names such a pair. `dtype`: float64 (the default), on which a privacy statement rests, or
+    float32, twice as fast, right to about 1e-6 relative.
+
+    Traced, under jit, vmap, grad and scan: by the closure, `method` "auto", in the type of the chain unless `dtype` names another, values
+    unchecked and `unreachable` not looked at; differentiable as the module says.
 
     >>> shortest_paths([[0.0, 1.0], [0.5, 0.5]]).round(3)
     array([[0.   , 0.   ],
@@ -106,6 +125,17 @@ def shortest_paths(
     """
     _check_options(method, ("auto", "dijkstra", "relaxation", "floyd_warshall"), unreachable, dtype)
     _check_diagonal(diagonal)
+    given = getattr(chain, "matrix", chain)
+    if is_traced(given):
+        return _traced_shortest_paths(given, method, diagonal, unreachable, dtype)
+    if isinstance(given, SparseRows) and np.ndim(given.data) > 1:
+        given = given.toarray()
+    if not isinstance(given, SparseRows) and not sparse.issparse(given) and len(shape := np.shape(given)) > 2:
+        single = [
+            shortest_paths(P, method, diagonal, unreachable=unreachable, dtype=dtype) for P in np.reshape(given, (-1, *shape[-2:]))
+        ]
+        return np.reshape(single, shape)
+    dtype = np.float64 if dtype is None else dtype
     lengths = edge_lengths(chain)
     n = lengths.shape[0]
     chosen = choose_method(n, lengths.nnz, n) if method == "auto" else method
@@ -117,18 +147,23 @@ def shortest_paths(
     return _with_cycles(lengths, distances) if diagonal == "cycle" else distances
 
 
-def distances_to(
-    chain: Any, targets: Any, method: str = "auto", *, unreachable: str = "inf", dtype: Any = np.float64
-) -> Float[np.ndarray, "targets n"]:
-    """Shortest-path lengths to chosen states only: row a holds G(y, targets[a]) for every state y, in nats, a NumPy array.
+def distances_to(chain: Any, targets: Any, method: str = "auto", *, unreachable: str = "inf", dtype: Any = None) -> Any:
+    """Shortest-path lengths to chosen states only, (targets, n): row a holds G(y, targets[a]) for every state y, in nats.
 
     `targets` are state indices, in any order. `method`: "auto", "dijkstra" or "relaxation"; the full matrix is never formed.
-    The rest as for `shortest_paths`; G(y, y) = 0.
+    The rest as for `shortest_paths`; G(y, y) = 0. Of one chain: map over several with `jax.vmap`.
+
+    chain, targets or both may be traced, under jit, vmap, grad and scan. Up to 1,024 states, and of a dense chain, all pairs are found
+    then and the rows are taken from them: on the host while the program is traced where the chain itself is concrete, the numbers in JAX's
+    default type unless `dtype` names another. A traced state outside the chain is clamped into it; `dpjax.debug_checks` reports it.
 
     >>> distances_to([[0.0, 1.0], [0.5, 0.5]], [0]).round(3)
     array([[0.   , 0.693]])
     """
     _check_options(method, ("auto", "dijkstra", "relaxation"), unreachable, dtype)
+    if is_traced(getattr(chain, "matrix", chain), targets):
+        return _traced_distances_to(chain, targets, method, unreachable, dtype)
+    dtype = np.float64 if dtype is None else dtype
     lengths = edge_lengths(chain)
     states = checked_states("targets", targets, lengths.shape[0])
     if method == "auto":
@@ -139,7 +174,7 @@ def distances_to(
 
 
 def choose_method(n: int, edges: int, targets: int, *, all_pairs: bool = True) -> str:
-    """The method with the smallest estimated time for this many states, edges and targets on the default device.
+    """On the host: the method with the smallest estimated time for this many states, edges and targets on the default device.
 
     Seconds, from timings on two CPU cores: dijkstra 2e-8 for each edge and target; relaxation 5e-9 for each edge and target, and
     floyd_warshall 1e-10 for each of n^3 steps, after the compilation. An accelerator is taken to be 20 times as fast.
@@ -151,14 +186,15 @@ def choose_method(n: int, edges: int, targets: int, *, all_pairs: bool = True) -
     return min(seconds, key=lambda name: seconds[name])
 
 
-def unreachable_pair(distances: Float[np.ndarray, "rows columns"]) -> tuple[int, int] | None:
-    """The first pair (i, j) whose distance is +inf, or None: then the chain is irreducible."""
+def unreachable_pair(distances: Any) -> tuple[int, int] | None:
+    """On the host: the first pair (i, j) whose distance is +inf, or None: then the chain is irreducible."""
+    require_concrete(distances, "distances", "look at them outside the transformed function")
     missing = np.argwhere(np.isinf(distances))
     return (int(missing[0, 0]), int(missing[0, 1])) if len(missing) else None
 
 
 def _by_floyd_warshall(lengths: sparse.csr_array, dtype: Any) -> Float[np.ndarray, "n n"]:
-    with jax.enable_x64(True):
+    with jax.ensure_compile_time_eval(), jax.enable_x64(True):  # a concrete chain stays one inside a trace
         return np.array(min_plus_closure(jnp.asarray(length_matrix(lengths).astype(dtype))))
 
 
@@ -170,7 +206,7 @@ def _to_targets(
 
         return dijkstra(sparse.csr_array(lengths.T), indices=states).astype(dtype)
     distances = np.empty((len(states), lengths.shape[0]), dtype)
-    with jax.enable_x64(True):
+    with jax.ensure_compile_time_eval(), jax.enable_x64(True):  # a concrete chain stays one inside a trace
         rows = jax.tree.map(jnp.asarray, pad_rows(lengths, dtype))
         width = min(_CHUNK, 1 << (len(states) - 1).bit_length())
         for first in range(0, len(states), width):
@@ -193,7 +229,7 @@ def _check_options(method: str, methods: tuple[str, ...], unreachable: str, dtyp
     require(method in methods, "method", method, f"choose among {', '.join(map(repr, methods))}")
     require(unreachable in ("inf", "raise"), "unreachable", unreachable, "choose 'inf' or 'raise'")
     known = (np.dtype(np.float32), np.dtype(np.float64))
-    require(np.dtype(dtype) in known, "dtype", dtype, "choose numpy.float32 or numpy.float64")
+    require(dtype is None or np.dtype(dtype) in known, "dtype", dtype, "choose numpy.float32 or numpy.float64")
 
 
 def _check_diagonal(diagonal: str) -> None:
@@ -210,6 +246,7 @@ def checked_states(argument: str, states: Any, n: int) -> Int[np.ndarray, " targ
     """State indices as int64, at least one, each from 0 to n - 1; ValueError naming the argument otherwise."""
     given = np.asarray(states)
     whole = given.ndim == 1 and given.size > 0 and np.issubdtype(given.dtype, np.integer)
+    require(given.ndim < 2, argument, states, "give one list of state indices, and map over a batch with jax.vmap")
     require(whole, argument, states, "give a list of at least one state index")
     require(bool(np.all((given >= 0) & (given < n))), argument, states, f"give indices of the chain's states, 0 to {n - 1}")
     return given.astype(np.int64)
@@ -227,17 +264,22 @@ def _handle_unreachable(
     raise InputError("chain", "is not irreducible", f"no path leads along the pair {named}: {remedy}")
 
 
-def most_likely_path(chain: Any, i: Any, j: Any) -> list[int]:
+def most_likely_path(chain: Any, i: Any, j: Any) -> Any:
     """The states, as indices, of a most likely path from i to j, both ends included; [i] for j = i.
 
     `chain` is a MarkovChain or a transition matrix. The path's probability is exp(-G(i, j)). Computed in float64.
-    ValueError where a state is not in the chain, or j cannot be reached from i.
+    ValueError where a state is not in the chain, or j cannot be reached from i. Of one chain and pair: map over several with `jax.vmap`.
+
+    chain, i and j may be traced, under jit, vmap and scan: n states then, int32, the path and -1 in the places after it; -1 throughout
+    where j cannot be reached. States have no derivative. Where several paths are most likely it may be another one than on the host.
 
     >>> most_likely_path([[0.8, 0.1, 0.1], [0.0, 0.5, 0.5], [1.0, 0.0, 0.0]], 1, 0)
     [1, 2, 0]
     """
     from scipy.sparse.csgraph import dijkstra
 
+    if is_traced(getattr(chain, "matrix", chain), i, j):
+        return _traced_path(chain, i, j)
     lengths = edge_lengths(chain)
     start = int(checked_states("i", [i], lengths.shape[0])[0])
     end = int(checked_states("j", [j], lengths.shape[0])[0])
@@ -251,3 +293,128 @@ def most_likely_path(chain: Any, i: Any, j: Any) -> list[int]:
             invalid("j", j, f"choose a state that can be reached from state {start}: no path of positive probability leads there")
         path.append(following)
     return path
+
+
+def _lengths_in_jax(matrix: Any) -> Any:
+    """The edge lengths of a traced matrix, dense or `SparseRows`."""
+    if isinstance(matrix, SparseRows):
+        return SparseRows(traced_lengths(matrix.data), matrix.structure)
+    P = jnp.asarray(matrix)
+    shape = P.shape
+    require(len(shape) >= 2 and shape[-1] == shape[-2] > 0, "chain", shape, "give a chain, or a square transition matrix")
+    check_traced_matrix(P)
+    return traced_lengths(P if jnp.issubdtype(P.dtype, jnp.floating) else P.astype(jnp.zeros(()).dtype))
+
+
+def _of_one(lengths: Any) -> Any:
+    """The lengths, refused where they are a batch."""
+    shape = lengths.data.shape if isinstance(lengths, SparseRows) else lengths.shape
+    require(len(shape) == (1 if isinstance(lengths, SparseRows) else 2), "chain", shape, _ONE)
+    return lengths
+
+
+def _dense_lengths(matrix: Any, dtype: Any) -> Float[Array, "*batch n n"]:
+    """The edge lengths of a traced matrix with +inf where there is no edge, in `dtype` if it is given."""
+    lengths = _lengths_in_jax(matrix.toarray() if isinstance(matrix, SparseRows) else matrix)
+    return lengths if dtype is None else lengths.astype(dtype)
+
+
+def _require_automatic(method: str) -> None:
+    require(
+        method == "auto", "method", method, "leave it 'auto' where the chain or a state is traced: the method is then one of JAX's"
+    )
+
+
+def _traced_shortest_paths(matrix: Any, method: str, diagonal: str, unreachable: str, dtype: Any) -> Float[Array, "*batch n n"]:
+    _require_automatic(method)
+    lengths = _dense_lengths(matrix, dtype)
+    n = lengths.shape[-1]
+    close = jax.vmap(functools.partial(_closed, diagonal=diagonal))
+    distances = close(lengths.reshape(-1, n, n)).reshape(lengths.shape) if lengths.ndim > 2 else _closed(lengths, diagonal)
+    _check_reachable(distances, unreachable)
+    return distances
+
+
+def _closed(lengths: Float[Array, "n n"], diagonal: str) -> Float[Array, "n n"]:
+    distances = min_plus_closure(lengths)
+    if diagonal == "zero":
+        return distances
+    walks = lengths + distances.T  # one edge, and the way back
+    least = jnp.take_along_axis(walks, jnp.argmin(walks, axis=1, keepdims=True), axis=1)  # one walk, at a tie too
+    return jnp.where(jnp.eye(len(lengths), dtype=bool), least, distances)
+
+
+def _check_reachable(distances: Array, unreachable: str) -> None:
+    if unreachable == "raise" and checking():
+        check_traced(distances < jnp.inf, "chain", "be irreducible: a state cannot be reached")
+
+
+def _traced_states(argument: str, states: Any, n: int, ndim: int) -> Array:
+    """Traced or concrete indices of states as int32, their shape and type checked."""
+    given = jnp.asarray(states)
+    shape = "a list of state indices" if ndim else "one state index"
+    remedy = f"give {shape}, whole numbers; map over a batch with jax.vmap"
+    require(given.ndim == ndim and jnp.issubdtype(given.dtype, jnp.integer), argument, f"{given.dtype}{list(given.shape)}", remedy)
+    check_traced((given >= 0) & (given < n), argument, f"be indices of the chain's states, 0 to {n - 1}")
+    return given.astype(jnp.int32)
+
+
+class _Known(NamedTuple):
+    """What a traced question about single states is answered from: all pairs, or the rows of a large sparse chain."""
+
+    n: int
+    rows: PaddedRows | None
+    lengths: Float[Array, "n n"] | None
+    distances: Float[Array, "n n"] | None
+
+
+def _known(chain: Any, dtype: Any) -> _Known:
+    matrix = getattr(chain, "matrix", chain)
+    if not is_traced(matrix):  # found on the host, once for the program
+        lengths, kind = edge_lengths(chain), jnp.zeros(()).dtype if dtype is None else dtype
+        n = lengths.shape[0]
+        if n > _FULL_TABLE:
+            return _Known(n, pad_rows(lengths, kind), None, None)
+        tables = length_matrix(lengths), shortest_paths(chain)
+        return _Known(n, None, *(jnp.asarray(table.astype(kind)) for table in tables))
+    if isinstance(matrix, SparseRows) and matrix.shape[0] > _FULL_TABLE:
+        entries = _of_one(_lengths_in_jax(matrix))
+        return _Known(matrix.shape[0], pad_rows(entries, entries.data.dtype if dtype is None else dtype), None, None)
+    lengths = _of_one(_dense_lengths(matrix, dtype))
+    return _Known(lengths.shape[0], None, lengths, min_plus_closure(lengths))
+
+
+def _traced_distances_to(chain: Any, targets: Any, method: str, unreachable: str, dtype: Any) -> Float[Array, "targets n"]:
+    _require_automatic(method)
+    known = _known(chain, dtype)
+    states = _traced_states("targets", targets, known.n, ndim=1)
+    if known.distances is None:
+        distances = distances_by_relaxation(known.rows, states)
+    else:
+        distances = known.distances.T[states]
+    _check_reachable(distances, unreachable)
+    return distances
+
+
+def _traced_path(chain: Any, i: Any, j: Any) -> Int[Array, " n"]:
+    known = _known(chain, None)
+    start, end = (_traced_states(name, state, known.n, ndim=0) for name, state in (("i", i), ("j", j)))
+    if known.lengths is None or known.distances is None:
+        lengths, after = steps_to(known.rows, end)
+    else:
+        to_end = known.distances[:, end][:, None]
+        after = tight_steps(choose_dense(known.lengths, to_end), to_end, end[None])[1][:, 0]
+        lengths = to_end[:, 0]
+    return _path_along(lengths, after, start, end)
+
+
+@jax.jit
+def _path_along(
+    lengths: Float[Array, " n"], after: Int[Array, " n"], start: Int[Array, ""], end: Int[Array, ""]
+) -> Int[Array, " n"]:
+    """The states from `start` along `after` to `end`, then -1."""
+
+    def move(at: Int[Array, ""], _: None) -> tuple[Int[Array, ""], Int[Array, ""]]:
+        return jnp.where((at == end) | (at < 0), -1, after[at].astype(at.dtype)), at
+
+    return jax.lax.scan(move, jnp.where(lengths[start] < jnp.inf, start, -1), None, length=len(after))[1]

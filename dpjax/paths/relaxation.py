@@ -15,7 +15,7 @@ The derivative in the lengths is traced along shortest paths (`tight_edges`); th
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 from scipy import sparse
 
+from dpjax.chains.chain import SparseRows
 from dpjax.paths.closure import Choice, Chooser, follow, tight_steps
 
 _UNROLLED = 16  # widths up to this are one fused pass
@@ -43,8 +44,8 @@ class PaddedRows(NamedTuple):
     classes: tuple[NeighbourClass, ...]
 
 
-def pad_rows(lengths: sparse.csr_array, dtype: type = np.float64) -> PaddedRows:
-    """The edges of a sparse array as padded rows, NumPy; every row of the array holds at least one edge."""
+def pad_rows(lengths: sparse.csr_array | SparseRows, dtype: Any = np.float64) -> PaddedRows:
+    """The edges of a sparse array as padded rows, NumPy but for the lengths of `SparseRows`; every row holds at least one edge."""
     class_of = np.ceil(np.log2(np.diff(lengths.indptr))).astype(int)
     order = np.argsort(class_of, kind="stable")
     position = np.argsort(order).astype(np.int32)
@@ -53,14 +54,15 @@ def pad_rows(lengths: sparse.csr_array, dtype: type = np.float64) -> PaddedRows:
 
 
 def _pad_class(
-    lengths: sparse.csr_array, states: Int[np.ndarray, " states"], position: Int[np.ndarray, " n"], dtype: type
+    lengths: sparse.csr_array | SparseRows, states: Int[np.ndarray, " states"], position: Int[np.ndarray, " n"], dtype: Any
 ) -> NeighbourClass:
     first, degree = lengths.indptr[states], np.diff(lengths.indptr)[states]
     width = 1 << int(np.ceil(np.log2(degree.max())))
     column = np.arange(width)[None, :]
     held = column < degree[:, None]
     entry = np.where(held, first[:, None] + column, 0)
-    return NeighbourClass(position[lengths.indices[entry]], np.where(held, lengths.data[entry], np.inf).astype(dtype))
+    module: Any = np if isinstance(lengths.data, np.ndarray) else jnp
+    return NeighbourClass(position[lengths.indices[entry]], module.where(held, lengths.data[entry], np.inf).astype(dtype))
 
 
 @jax.jit
@@ -107,6 +109,16 @@ def _derivative(primals: tuple, tangents: tuple) -> tuple[Float[Array, "targets 
         first = last
     moving = after != jnp.arange(after.shape[0], dtype=after.dtype)[:, None]
     return distances, follow(jnp.where(moving, jnp.concatenate(steps), 0), after)[rows.position].T
+
+
+@jax.jit
+def steps_to(rows: PaddedRows, target: Int[Array, ""]) -> tuple[Float[Array, " n"], Int[Array, " n"]]:
+    """G(y, target) of each state y, and the state after y on a shortest path; a state without one stays where it is."""
+    distances = _differentiable(rows, target[None])[0]
+    by_class = jnp.zeros_like(distances[:, None]).at[rows.position, 0].set(distances)
+    _, after = tight_steps(_choose_padded(rows, by_class), by_class, rows.position[target[None]])
+    states = jnp.zeros_like(rows.position).at[rows.position].set(jnp.arange(len(distances), dtype=rows.position.dtype))
+    return distances, states[after[rows.position, 0]]
 
 
 def _choose_padded(rows: PaddedRows, distances: Float[Array, "n targets"]) -> Chooser:

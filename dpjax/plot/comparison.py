@@ -1,24 +1,22 @@
-"""Trajectory mechanisms side by side: error, tail, entropy and typicality against epsilon, at nominal and at matched privacy.
+"""Mechanisms side by side: errors against epsilon, and how a measure is spread. Stored results only.
 
-Stored results only: `error`, `entropy`, `typical` (comparison, epsilon, mechanism, trajectory) and `exceedance` (..., level). Lines are
+*Trajectory mechanisms* (`figure`): error, tail, entropy and typicality against epsilon, at nominal and at matched privacy. Of the results:
+`error`, `entropy`, `typical` (comparison, epsilon, mechanism, trajectory) and `exceedance` (..., level). Lines are
 means over the sensitive trajectories, bars two standard errors of that mean.
 
-Error against epsilon, a line a mechanism: drawn from the results of a comparison, whatever their error fields are.
+*The results of `compare`* (`errors_figure`): error against epsilon, a line a mechanism, whatever their error fields are.
 
-Figure 1 of the first paper: the mean Kullback-Leibler divergence of a private count vector against epsilon.
+*Figure 1 of the first paper* (`vector_figure`): the mean Kullback-Leibler divergence of a private count vector against epsilon. A sweep
+over k of the workload `dirichlet-vector`, with the divergence measured, Theorem 2's exact mean and Corollary 1's bound. The abscissa is the
+epsilon that each k costs, under one accountant or the other.
 
-Stored results only: a sweep over k of the workload `dirichlet-vector`, with the divergence measured, Theorem 2's exact mean and
-Corollary 1's bound. The abscissa is the epsilon that each k costs, under one accountant or the other.
+*How a measure is spread* (`histogram_figure`): its counts in the public bins of the config, for some of the cells. A sweep with
+`[sweep.histograms]`, or a measure that its workload counts in bins. What lies below the first edge or from the last edge on is no bar: the
+legend says how much it is.
 
-How a measure is spread: its counts in the public bins of the config, for some of the cells.
-
-Stored results only: a sweep with `[sweep.histograms]`, or a measure that its workload counts in bins. What lies below the first edge or
-from the last edge on is no bar: the legend says how much it is.
-
-Whole count matrices under several mechanisms: their errors against the target epsilon, a line for each mechanism and setting.
-
-Stored results only: a sweep of the workload `count-matrix`. The axes but epsilon tell the lines apart; without an axis `name` there is
-the one mechanism of the config.
+*Whole count matrices* (`count_figure`) under several mechanisms: their errors against the target epsilon, a line for each mechanism and
+setting. A sweep of the workload `count-matrix`. The axes but epsilon tell the lines apart; without an axis `name` there is the one
+mechanism of the config.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dpjax.plot import style
-from dpjax.plot.trajectory import cells, setting
+from dpjax.plot.style import cells, setting
 
 NAMES = {
     "mechanism1": "Mechanism 1",

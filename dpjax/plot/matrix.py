@@ -1,12 +1,10 @@
-"""Figures 2 and 3 of the first paper: the stationary distribution on a map for several epsilon, its expected error against epsilon.
+"""Transition matrices: figures 2 and 3 of the first paper, and which rows can be made private. Stored results only: a sweep of the workload
+`dirichlet-matrix`, over `k_factor` (every row's k as a multiple of the smallest that assumption 4 allows; drawn against the epsilon of both
+accountants) or over a target `epsilon`.
 
-Stored results only: a sweep of the workload `dirichlet-matrix`, over `k_factor` (every row's k as a multiple of the smallest that
-assumption 4 allows; drawn against the epsilon of both accountants) or over a target `epsilon`.
-
-Which rows of a transition matrix can be made private, and at what epsilon: a table in words and a figure, from stored results.
-
-A row's least epsilon under exact accounting is what no concentration k can undercut at the stated delta; under A-Theorem 1 it is epsilon*,
-the epsilon of the smallest k that its assumption 4 allows. Both depend on public numbers alone: N_i, the support and eta_i.
+*Rows* (`describe`, `table`, `figure`): which can be made private, and at what epsilon, in words, as a table and as a figure. A row's least
+epsilon under exact accounting is what no concentration k can undercut at the stated delta; under A-Theorem 1 it is epsilon*, the epsilon of
+the smallest k that its assumption 4 allows. Both depend on public numbers alone: N_i, the support and eta_i.
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dpjax.plot import style
-from dpjax.plot import style as maps
 
 _BOUNDS = {"tv_bound": "Theorem 4' (provable bound)", "tv_bound_printed": "Theorem 4 as printed (not proved)"}
 _PANELS = {
@@ -80,7 +77,7 @@ def _setting(results: xr.Dataset) -> str:
     return words + (f" Vacuous here (1 or more), so not drawn: {'; '.join(vacuous)}." if vacuous else "")
 
 
-def map_figure(results: xr.Dataset, outlines: maps.Outlines, *, panels: int = 3, mechanism: str = "") -> Figure:
+def map_figure(results: xr.Dataset, outlines: style.Outlines, *, panels: int = 3, mechanism: str = "") -> Figure:
     """Figure 2: the true stationary distribution on the map, that of one private matrix for several epsilon, and how far it is off."""
     axis = _axis(results)
     chosen = np.unique(np.linspace(0, results.sizes[axis] - 1, panels).round().astype(int))[::-1]
@@ -92,14 +89,14 @@ def map_figure(results: xr.Dataset, outlines: maps.Outlines, *, panels: int = 3,
     with style.look():
         drawn = Figure(figsize=(2 * (len(cells) + 1), 7), layout="constrained")
         places = drawn.subplots(2, len(cells) + 1)
-        filled = maps.value_map(places[0, 0], outlines, truth, level, style.COLOUR_MAP)
+        filled = style.value_map(places[0, 0], outlines, truth, level, style.COLOUR_MAP)
         places[0, 0].set_title("not private", fontsize=8)
         places[1, 0].set_axis_off()
         for column, cell in enumerate(cells, 1):
-            maps.value_map(places[0, column], outlines, cell["stationary_draw"], level, style.COLOUR_MAP)
+            style.value_map(places[0, column], outlines, cell["stationary_draw"], level, style.COLOUR_MAP)
             distance = float(0.5 * np.abs(cell["stationary_draw"] - truth).sum())
             places[0, column].set_title(f"{_guarantee(cell, axis)}\nTV = {distance:.4f}", fontsize=8)
-            changed = maps.value_map(places[1, column], outlines, off[column - 1], change, "PuOr")
+            changed = style.value_map(places[1, column], outlines, off[column - 1], change, "PuOr")
         drawn.colorbar(filled, ax=places[0], shrink=0.8, label="stationary probability (square-root scale)")
         drawn.colorbar(changed, ax=places[1], shrink=0.8, extend="both", label="private against true (%)")
         said = f"Mechanism {mechanism}. " if mechanism else ""

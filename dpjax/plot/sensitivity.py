@@ -15,14 +15,13 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from dpjax.plot import style
-from dpjax.plot import style as maps
 
 _RANKED = 14  # transitions listed
 _DOWN = (0, (1.2, 0.6))  # dashes of the transitions whose odds lower the tail
 _NAMED = 12  # states of the heat map with a name at the axes
 
 
-def stationary_figure(results: xr.Dataset, outlines: maps.Outlines) -> Figure:
+def stationary_figure(results: xr.Dataset, outlines: style.Outlines) -> Figure:
     """Elasticity of every state's error in every row's k, and of total variation on the map."""
     matrix, total = results["elasticity"], results["total_elasticity"]
     with style.look():
@@ -39,10 +38,10 @@ def stationary_figure(results: xr.Dataset, outlines: maps.Outlines) -> Figure:
         heat.set_title("$-\\partial \\log E|\\tilde\\pi_j - \\pi_j| \\,/\\, \\partial \\log k_i$", loc="left")
         drawn.colorbar(image, ax=heat, shrink=0.75, extend="max", label="fall of a state's error, % for 1 % more $k_i$")
         norm = mpl.colors.Normalize(0, float(-total.min()))
-        filled = maps.value_map(place, outlines, -total, norm, style.COLOUR_MAP)
+        filled = style.value_map(place, outlines, -total, norm, style.COLOUR_MAP)
         place.set_title("$-\\partial \\log E\\,\\mathrm{TV} / \\partial \\log k_i$", fontsize=9)
         drawn.colorbar(filled, ax=place, shrink=0.6, location="bottom", label="fall of E TV, %")
-        filled = maps.value_map(law, outlines, results["stationary"], mpl.colors.PowerNorm(0.5, 0), style.COLOUR_MAP)
+        filled = style.value_map(law, outlines, results["stationary"], mpl.colors.PowerNorm(0.5, 0), style.COLOUR_MAP)
         law.set_title("stationary\nprobability", fontsize=9)
         drawn.colorbar(filled, ax=law, shrink=0.6, location="bottom", label="$\\pi_j$").ax.tick_params(labelrotation=45)
         style.caption(drawn, _stationary_words(results))

@@ -3,16 +3,16 @@
 Lines take their colour from the Okabe-Ito palette and always differ in dash and marker as well; maps take cividis, whose lightness
 is monotone. Every figure carries the data's name, the sample size and, where the data is invented, the word synthetic.
 
-Values of the states drawn on their map: Manhattan's zones as polygons, or the tiles of a synthetic town.
+*Maps* (`value_map`): values of the states on their outlines, Manhattan's zones as polygons, or the tiles of a synthetic town.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import itertools
 import json
-import os
 import pathlib
-import tempfile
 import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -25,6 +25,8 @@ from matplotlib.axis import Axis
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from dpjax import _atomic as atomic
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (1, 1)))
@@ -71,6 +73,21 @@ def data_of(results: xr.Dataset) -> str:
     return f"Data: {str(results.attrs['data_source']).rstrip('.')}."
 
 
+def cells(results: xr.Dataset) -> list[xr.Dataset]:
+    """Every computed cell, each with its place on the axes as scalar coordinates."""
+    dims = results["samples"].dims
+    places = itertools.product(*(range(results.sizes[dim]) for dim in dims))
+    every = [results.isel(dict(zip(dims, place, strict=True))) for place in places]
+    return [cell for cell in every if str(cell["status"].values) == "done"]
+
+
+def setting(cell: xr.Dataset, key: str, default: Any = None) -> Any:
+    """The value of a key of [mechanism] in a cell: on an axis, or in the config that is kept with the results."""
+    if key in cell.coords:
+        return cell[key].values.item()
+    return json.loads(cell.attrs["law"])["mechanism"].get(key, default)
+
+
 def caption(figure: Figure, text: str) -> None:
     """A caption under the axes, wrapped to the figure's width."""
     width = int(figure.get_figwidth() * 17)
@@ -83,15 +100,8 @@ def save(figure: Figure, path: pathlib.Path) -> list[pathlib.Path]:
     written = []
     for suffix in (".png", ".pdf"):
         target = path.with_suffix(suffix)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=suffix)
-        os.close(handle)
-        try:
-            figure.savefig(temporary, metadata={"CreationDate": None} if suffix == ".pdf" else None)
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, target)
-        except BaseException:
-            pathlib.Path(temporary).unlink(missing_ok=True)
-            raise
+        kind, dated = suffix[1:], {"CreationDate": None} if suffix == ".pdf" else None
+        atomic.write(target, functools.partial(figure.savefig, format=kind, metadata=dated))
         written.append(target)
     return written
 

@@ -1,23 +1,21 @@
-"""The cells of a sweep of private trajectories as curves: which mechanism, at which epsilon, with which guarantee, in words.
+"""Figures of private trajectories, from stored results alone: tails, entropy, samples, attraction.
 
-Stored results only. What is no axis of the sweep is read from the config that is kept with the results. A mechanism appears in a nominal
-comparison at the papers' parameters, and in a matched one at a single-substitution epsilon equal to the target; one that meets the target at
-its nominal parameters (Chen et al. at b = 1) belongs to both.
+*The cells of a sweep as curves* (`cells`, `comparison`, `label`): which mechanism, at which epsilon, with which guarantee, in words. What
+is no axis of the sweep is read from the config that is kept with the results. A mechanism appears in a nominal comparison at the papers'
+parameters, and in a matched one at a single-substitution epsilon equal to the target; one that meets the target at its nominal parameters
+(Chen et al. at b = 1) belongs to both.
 
-Figures 2, 3, 8, 10 and 11 of the second paper, each drawn twice: at the papers' parameters and at matched single-substitution privacy.
+*Figures 2, 3, 8, 10 and 11 of the second paper* (`figures`), each drawn twice: at the papers' parameters and at matched single-substitution
+privacy. Tails: P(max_t G(s'_t, s_t) > v) against v; the exact law as a line, down to FLOOR, Monte Carlo as markers with two standard
+errors, where draws fell. Entropy: the mean empirical entropy against the length, with two standard deviations of the chain's own
+trajectories.
 
-Tails: P(max_t G(s'_t, s_t) > v) against v; the exact law as a line, down to FLOOR, Monte Carlo as markers with two standard errors, where
-draws fell. Entropy: the mean empirical entropy against the length, with two standard deviations of the chain's own trajectories.
+*Table 2 and figures 5 to 7* (`figure`): one private trajectory for each mechanism and epsilon, beside the sensitive one. States with places
+are drawn on their map: roads as lines between their ends, shifted to the right so that both directions show; pages as points. States
+without a place make a table, deviations bold and shaded. Of the results: `sensitive_path`, `private_path`, `place`.
 
-Table 2 and figures 5 to 7 of the second paper: one private trajectory for each mechanism and epsilon, beside the sensitive one.
-
-States with places are drawn on their map: roads as lines between their ends, shifted to the right so that both directions show; pages as
-points. States without a place make a table, deviations bold and shaded. Stored results only: `sensitive_path`, `private_path`, `place`.
-
-Figure 9 of the second paper: the share of joint states with negative drift against epsilon, a panel for each chain.
-
-Stored results only: `exact`, `sufficient` (chain, epsilon), NaN where an epsilon was not computed for a chain; `n_states` and
-`source` of each chain.
+*Figure 9* (`attraction_figure`): the share of joint states with negative drift against epsilon, a panel for each chain. Of the results:
+`exact`, `sufficient` (chain, epsilon), NaN where an epsilon was not computed for a chain; `n_states` and `source` of each chain.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from dpjax.plot import style
-from dpjax.plot.style import _aspect
+from dpjax.plot.style import _aspect, cells
 from dpjax.trajectory import protocol
 from dpjax.trajectory.protocol import Kind
 
@@ -47,20 +45,10 @@ _STARTS = {
 }
 
 
-def cells(results: xr.Dataset) -> list[xr.Dataset]:
-    """Every computed cell, each with its place on the axes as scalar coordinates."""
-    dims = results["samples"].dims
-    places = itertools.product(*(range(results.sizes[dim]) for dim in dims))
-    every = [results.isel(dict(zip(dims, place, strict=True))) for place in places]
-    return [cell for cell in every if str(cell["status"].values) == "done"]
-
-
 def setting(cell: xr.Dataset, key: str) -> Any:
     """The value of a key of [mechanism] in a cell."""
-    if key in cell.coords:
-        return cell[key].values.item()
     defaults = {**{option.name: option.default for option in protocol.options().values()}, **_DEFAULTS}
-    return json.loads(cell.attrs["law"])["mechanism"].get(key, defaults.get(key))
+    return style.setting(cell, key, defaults.get(key))
 
 
 def kind_of(cell: xr.Dataset) -> Kind:

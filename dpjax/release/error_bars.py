@@ -1,38 +1,35 @@
-"""Error bars of noisy counts that a receiver computes from the release alone.
+"""Error bars that a receiver computes from a release alone, and of which shares they speak.
 
-A cell's noisy count is y = c + Z, those of the other m - 1 supported cells of its row sum to Y = C + Z', Z' a sum of m - 1 independent
-draws of the same public law, independent of Z. With |Z| <= q and |Z'| <= q' each but for a probability of (1 - level)/2, the share c/(c + C)
-rises in c and falls in C, so with probability at least `level`
+*Noisy counts* (`noise_bars`). A cell's noisy count is y = c + Z, those of the other m - 1 supported cells of its row sum to Y = C + Z', Z' a sum
+of m - 1 independent draws of the same public law, independent of Z. With |Z| <= q and |Z'| <= q' each but for a probability of (1 - level)/2, the
+share c/(c + C) rises in c and falls in C, so with probability at least `level`
 
     (y - q)^+ / ((y - q)^+ + Y + q') <= c/(c + C) <= (y + q)/(y + q + (Y - q')^+),
 
 and 0 and 1 where a denominator is not positive. q is exact, q' from the law of the sum, by Fourier transform, its round-off added. A row
-without a record has no shares, and the interval says nothing of it. Where persons are protected c and C count the records kept of them: nothing is
-promised of the shares among all their records.
+without a record has no shares, and the interval says nothing of it.
 
-Error bars that a receiver computes from a release alone; those of noisy counts are in `noise_bars`.
-
-Let A be a row's concentration, M its draws, x the draws of a cell, m the cell's mean, which is the smoothed share (c + alpha)/(N + n
-alpha) in Theorem 7's form and the share itself in the paper's. Then x/M has mean m and variance m (1 - m) v(A), v(A) = (M + A)/(M (A
-+ 1)), which falls as A grows (M > 1). The release states a public A_0 <= A (that of an empty row), so by Chebyshev, for every
-database and every cell,
+*Draws from Dirichlet rows.* Let A be a row's concentration, M its draws, x the draws of a cell, m the cell's mean, which is the smoothed share
+(c + alpha)/(N + n alpha) in Theorem 7's form and the share itself in the paper's. Then x/M has mean m and variance m (1 - m) v(A),
+v(A) = (M + A)/(M (A + 1)), which falls as A grows (M > 1). The release states a public A_0 <= A (that of an empty row), so by Chebyshev, for
+every database and every cell,
 
     P( (x/M - m)^2 <= m (1 - m) v(A_0) z^2 ) >= level,    z^2 = 1/(1 - level),
 
-and the m that satisfy the inequality form an interval, the roots of a quadratic (Wilson's with v in place of 1/M).
+and the m that satisfy the inequality form an interval, the roots of a quadratic (Wilson's with v in place of 1/M). How far m is from the
+share c/N depends on N, which is private. Who knows N, or believes it, gets an interval of the share: A = s (N + n alpha) is then known, and
+c/N = m (1 + n alpha/N) - alpha/N.
 
-Where persons are protected c and N count the records that were kept of them. The bars speak of the shares among these and of no others:
+*Where persons are protected* c, C and N count the records that were kept of them. The bars speak of the shares among these and of no others:
 leaving records out moves the shares by an amount that the release does not tell, and the shares among all records of the persons may lie
 outside far more often than 1 - level. Every result says so in its attribute `speaks_of`.
-
-How far m is from the share c/N depends on N, which is private. Who knows N, or believes it, gets an interval of the share: A = s (N +
-n alpha) is then known, and c/N = m (1 + n alpha/N) - alpha/N.
 """
 
 from __future__ import annotations
 
 import json
 import pathlib
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,7 +39,22 @@ from dpjax._errors import invalid, require
 from dpjax.counts import NoiseMechanism, mechanism
 from dpjax.counts.postprocess import Pmf, reach_of
 
+if TYPE_CHECKING:
+    import xarray as xr
+
 _ROUND_OFF = 1e-12
+BARS = "dpjax.release.error_bars(FOLDER) computes them from this release alone; they speak of {of}"
+KEPT = (
+    "the shares among the records kept, at most {records} of a person, within the support. Of the shares among all records of the persons nothing"
+    " is promised: they may lie outside the bars far more often"
+)
+SUPPORTED = "the shares among the records within the support"
+
+
+def speaks_of(statement: Mapping[str, Any]) -> str:
+    """Of which shares the error bars of a release with this statement speak."""
+    records = statement.get("records_a_person")
+    return SUPPORTED if records is None else KEPT.format(records=records)
 
 
 def noise_bars(data: Any, level: float) -> dict[str, np.ndarray]:
@@ -93,10 +105,6 @@ def _ratio(part: np.ndarray, rest: np.ndarray, otherwise: float) -> np.ndarray:
     return np.where(whole > 0, part / np.where(whole > 0, whole, 1.0), otherwise)
 
 
-if TYPE_CHECKING:
-    import xarray as xr
-
-
 def error_bars(release: Any, *, level: float = 0.95, row_records: Any = None) -> xr.Dataset:
     """`estimate`, `standard_error`, `lower`, `upper` (from, to) of a release: its netCDF file, its folder, or the opened dataset.
 
@@ -142,21 +150,14 @@ def _interval(share: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.nda
 def _labelled(data: Any, support: np.ndarray, values: list[np.ndarray], known: np.ndarray) -> xr.Dataset:
     import xarray as xr
 
-    speaks_of = {"speaks_of": _speaks_of(data)}
+    said = {"speaks_of": speaks_of(json.loads(data.attrs.get("privacy_statement", "{}")))}
     names = ("estimate", "standard_error", "lower", "upper")
     blank = dict(zip(names, (np.nan, np.nan, 0.0, 1.0), strict=True))
     drawn = {
-        name: (("from", "to"), np.where(support, np.where(known, value, blank[name]), np.nan), speaks_of)
+        name: (("from", "to"), np.where(support, np.where(known, value, blank[name]), np.nan), said)
         for name, value in zip(names, values, strict=True)
     }
-    return xr.Dataset(drawn, coords={"from": data["from"], "to": data["to"]}, attrs=speaks_of)
-
-
-def _speaks_of(data: Any) -> str:
-    """Of which shares the error bars of this release speak."""
-    from dpjax.release.statement import speaks_of
-
-    return speaks_of(json.loads(data.attrs.get("privacy_statement", "{}")))
+    return xr.Dataset(drawn, coords={"from": data["from"], "to": data["to"]}, attrs=said)
 
 
 def _opened(release: Any) -> Any:

@@ -6,18 +6,6 @@ epsilon_i, sum delta_i)-private. The sums are exact (rationals), so that a budge
 One JSON file, changed under a lock in a file beside it and replaced in one step. It is made with its first release, so that a release
 which is refused leaves none. A release is charged before it is drawn: a run that then fails has spent its budget, which errs on the
 safe side.
-
-The cost of a chain that is itself a private release of data which hold the stream's own trajectory.
-
-*How many records a neighbour changes.* Adjacent trajectories of one length differ in at most m = floor(rho / g_min) states after the first,
-and in the first, which the adjacency does not count. Where each of their transitions is one record of the chain's data, a state is part
-of two records, the first of one: at most 2m + 1 records are replaced by others, which is 2 (2m + 1) removed or added. Where the chain
-protects all records of a person together, a trajectory of one person is one such change (two, where persons are added or removed).
-Within a row nothing follows, since a changed state moves a record to another row; nor where g_min = 0 leaves m without limit.
-
-*Group privacy.* k changes of an (epsilon_c, delta_c)-private release cost (k epsilon_c, delta_c (1 + e^epsilon_c + ... + e^((k-1) epsilon_c))),
-and the stream adds its epsilon. The proof, with the chain on which adjacency depends being itself random, is in the derivations of the
-release.
 """
 
 from __future__ import annotations
@@ -26,19 +14,16 @@ import contextlib
 import datetime
 import fcntl
 import json
-import math
 import os
 import pathlib
 import sys
-import tempfile
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from dpjax import _atomic as atomic
 from dpjax._errors import invalid, require, require_number
-from dpjax._rationals import decimal_down, decimal_up, exact_positive, shown
-from dpjax.release.statement import group_delta
-from dpjax.release.trajectory import TrajectoryRelease
+from dpjax._rationals import decimal_down, decimal_up, shown
 
 Amounts = tuple[float, float]
 FORMAT = "dpjax ledger, version 1"
@@ -63,14 +48,15 @@ class Charge(NamedTuple):
     what: str
 
 
-def open_ledger(path: pathlib.Path, budget: Budget) -> None:
-    """Make the ledger of a data set, or see that it is there with this very budget; ValueError where it is another."""
-    _check_amounts("budget ", budget.epsilon, budget.delta)
-    with _locked(path):
-        exists = path.exists()
-        ledger = _load(path, budget)
-        if not exists:
-            _store(path, ledger)
+class Due(NamedTuple):
+    """What a release owes: the neighbouring relation under which the ledger adds, its charge, and one that it shares with those before it.
+
+    once: a release that this one rests on, charged with it unless one of that name is in the ledger already.
+    """
+
+    neighbours: str
+    amount: Charge
+    once: Charge | None = None
 
 
 def charge(
@@ -166,16 +152,7 @@ def _is_whole(ledger: Any) -> bool:
 
 
 def _store(path: pathlib.Path, ledger: dict[str, Any]) -> None:
-    target = path.resolve()
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.writing-", dir=target.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(json.dumps(ledger, indent=2, allow_nan=False) + "\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(name, target)
-    finally:
-        pathlib.Path(name).unlink(missing_ok=True)
+    atomic.write_owned(path.resolve(), json.dumps(ledger, indent=2, allow_nan=False) + "\n")
 
 
 @contextlib.contextmanager
@@ -208,82 +185,3 @@ def _budget(data_set: str, adjacency: str, amounts: Amounts | None) -> Budget | 
 def _check_amounts(of: str, epsilon: Any, delta: Any) -> None:
     require_number(epsilon, f"{of}epsilon", "give a finite number, 0 or more", lambda x: x >= 0)
     require_number(delta, f"{of}delta", "give a number from 0 to below 1", lambda x: 0 <= x < 1)
-
-
-IN_WORDS = {
-    "replace": "any record replaced by any other",
-    "add-remove": "any record added or removed",
-    "replace-within-row": "any record replaced by another of the same row",
-    "replace-person": "all records of any person replaced by any others",
-    "add-remove-person": "all records of any person added or removed",
-}
-
-
-class ChainBudget(NamedTuple):
-    """What the release of the chain itself has cost: (epsilon, delta) for its own adjacency, one of `IN_WORDS` or other words."""
-
-    epsilon: float
-    delta: float
-    adjacency: str = "one record of the data that the chain was made of"
-
-    @property
-    def in_words(self) -> str:
-        """The adjacency for people."""
-        return IN_WORDS.get(self.adjacency, self.adjacency)
-
-
-class ChainCost(NamedTuple):
-    """What the chain costs somebody whose trajectory is in its data, and what chain and stream cost together."""
-
-    changes: int
-    epsilon: float
-    delta: float
-    total_epsilon: float
-
-
-def chain_cost(release: TrajectoryRelease, budget: ChainBudget) -> ChainCost | str:
-    """The cost under the stream's adjacency, or why no finite number follows."""
-    changes = _changes(release, budget.adjacency)
-    if isinstance(changes, str):
-        return changes
-    epsilon = changes * Fraction(str(budget.epsilon))
-    delta = _group_delta(changes, budget)
-    if delta is None:
-        return (
-            f"an adjacent trajectory may make {changes} changes of the chain's data, for which group privacy leaves no delta below 1: give the"
-            " chain a smaller epsilon or delta, or the stream a smaller rho"
-        )
-    return ChainCost(changes, decimal_up(epsilon), delta, decimal_up(epsilon + release.epsilon))
-
-
-def chain_budget(epsilon: str, delta: str, adjacency: Any = None) -> ChainBudget:
-    """A budget from text, its adjacency by name or in words where there are some."""
-    exact = exact_positive("the chain's epsilon", epsilon)
-    try:
-        share = Fraction(delta)
-    except (ValueError, ZeroDivisionError):
-        invalid("the chain's delta", delta, "give a number from 0 to below 1")
-    require(0 <= share < 1, "the chain's delta", delta, "give a number from 0 to below 1")
-    words = {"adjacency": adjacency} if isinstance(adjacency, str) else {}
-    return ChainBudget(decimal_up(exact), decimal_up(share), **words)
-
-
-def _changes(release: TrajectoryRelease, adjacency: str) -> int | str:
-    if adjacency in ("replace-person", "add-remove-person"):
-        return 1 if adjacency == "replace-person" else 2
-    if adjacency not in ("replace", "add-remove"):
-        return (
-            f"the chain is private for {IN_WORDS.get(adjacency, adjacency)}, from which nothing follows for a trajectory that changes several"
-            " records of several rows: give a chain that is private for any record replaced by any other, or for persons, and say so"
-        )
-    smallest = release.distances.extremes().smallest
-    if smallest == 0:
-        return "two states are at distance 0, so that adjacent trajectories may differ in any number of records of the chain's data"
-    changed = 2 * math.floor(release.rho / smallest) + 1
-    return changed if adjacency == "replace" else 2 * changed
-
-
-def _group_delta(changes: int, budget: ChainBudget) -> float | None:
-    """What `group_delta` says, as a decimal; None where it is 1 or more."""
-    delta = group_delta(changes, Fraction(str(budget.epsilon)), Fraction(str(budget.delta)))
-    return None if delta is None else decimal_up(delta)

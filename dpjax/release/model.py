@@ -1,31 +1,29 @@
-"""The private model: for each state, how often each of its transitions came up in M draws from its private row.
+"""The private model, its files, and the report for the data holder.
 
     counts -> support (public, or selected privately) -> whole weights of each row's urn -> draws -> probabilities
 
-The probability of a supported cell drawn x times of M is (x + 1/2)/(M + n/2), n the row's supported cells: a function of the draws
-alone, and never 0, so that the support is the public one and log P is finite. A row that says nothing of the data (one supported
-cell; no mechanism for it) is not drawn, M = 0 there, and the formula gives the uniform row.
-
-Where the form is one of noisy counts the probability is max(y, 1/2) over the row's sum, and the rest does not apply.
+*The model* holds, for each state, how often each of its transitions came up in M draws from its private row. The probability of a supported cell
+drawn x times of M is (x + 1/2)/(M + n/2), n the row's supported cells: a function of the draws alone, and never 0, so that the support is the
+public one and log P is finite. A row that says nothing of the data (one supported cell; no mechanism for it) is not drawn, M = 0 there, and the
+formula gives the uniform row. Where the form is one of noisy counts the probability is max(y, 1/2) over the row's sum, and the rest does not apply.
 
 M is public: it is fixed from the form's parameters and public planning figures, before the data. The draws of a cell of mean m have
 variance m (1 - m)/(A + 1) * (M + A)/M, A the row's concentration: A/M more than the row itself. M = A/EXTRA adds 5 % of it.
 
-The utility report for the data holder: SECRET, written only where it is asked for, to a file of its own.
+*The files* (`write_release`), all of them or none:
 
-It compares the release with the records row by row and says what the reader dropped. Where persons are protected it gives two errors: from the
-records kept of them, of which the error bars speak, and from all records, of which they promise nothing. Publishing it would undo the release.
-
-The files of a release, all of them or none.
-
-    model.csv        probabilities; first line and first column are the labels (pandas: `read_csv(..., index_col=0)`)
+    model.csv        probabilities; first line and first column are the labels (pandas: `read_csv(..., index_col=0, dtype={"from": str}, keep_default_na=False)`)
     model.nc         the same with the whole-number draws (or noisy counts), the support, the public parameters and the statement (netCDF 4, xarray)
     statement.txt    the privacy statement in words
     statement.json   the same for machines
 
-They are written into a hidden folder beside the final one, flushed, and the folder is renamed. A label that a spreadsheet would run
-as a formula (it begins with = + - @, a tab or a carriage return and is no number), and one that begins with an apostrophe itself, is written
-with an apostrophe before it in model.csv, and as it is in model.nc: who takes one apostrophe off what begins with one has the labels back.
+A label that a spreadsheet would run as a formula (it begins with = + - @, a tab or a carriage return and is no number), and one that begins with
+an apostrophe itself, is written with an apostrophe before it in model.csv, and as it is in model.nc: who takes one apostrophe off what begins
+with one has the labels back.
+
+*The report* for the data holder (`private_report`): SECRET, written only where it is asked for, to a file of its own. It compares the release
+with the records row by row and says what the reader dropped. Where persons are protected it gives two errors: from the records kept of them, of
+which the error bars speak, and from all records, of which they promise nothing. Publishing it would undo the release.
 """
 
 from __future__ import annotations
@@ -36,21 +34,22 @@ import json
 import os
 import pathlib
 import re
-import shutil
-import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dpjax._atomic import flush
-from dpjax._errors import invalid, require
+from dpjax import _atomic as atomic
+from dpjax._errors import require
 from dpjax.counts.postprocess import FLOOR
 from dpjax.counts.protocol import ExactSampler, exactly
 from dpjax.release.secret import Records
 from dpjax.release.selection import Pairs
-from dpjax.release.statement import in_words
+from dpjax.release.statement import Statement
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 EXTRA = 0.05
 LARGEST_ROW = 2**22  # draws
@@ -174,6 +173,11 @@ class _Errors(NamedTuple):
         return f"{self.errors[i]:.4f}" if self.seen[i] else "-"
 
 
+def reading_report(records: Records) -> str:
+    """How many records were read, used and dropped, for which reason, and how the file was read; nothing else is computed from them."""
+    return "\n".join([*_HEAD, "", *records.in_words()]) + "\n"
+
+
 def private_report(records: Records, model: PrivateModel) -> str:
     """Rows by size: records, cells seen, cells supported, total variation between the release and the observed shares.
 
@@ -181,9 +185,8 @@ def private_report(records: Records, model: PrivateModel) -> str:
     """
     n, persons = len(model.labels), records.bound is not None
     kept, every = (_compared(counts, model) for counts in (records.counts, records.everything))
-    lines = [*_HEAD, ""]
+    lines = [*_HEAD, "", *records.in_words()]
     lines += [f"records within the support: {int(kept.totals.sum()):,}", f"records outside the support, dropped: {kept.outside:,}"]
-    lines += [f"records {reason}, dropped: {number:,}" for reason, number in records.dropped.items() if number]
     lines += [f"rows without a record: {int((~kept.seen).sum())} of {n}"]
     lines += kept.in_words(_KEPT if persons else "the records")
     head = f"{'records':>14}{'cells seen':>12}{'supported':>11}{'error':>8}"
@@ -214,80 +217,36 @@ def _compared(records: Mapping[tuple[int, int], int], model: PrivateModel) -> _E
     return _Errors(counts, totals, outside, 0.5 * np.abs(model.probabilities - shares).sum(axis=1))
 
 
-if TYPE_CHECKING:
-    import xarray as xr
-
 MODEL_FILE = "model.nc"
 _ATTRIBUTES = ("epsilon", "delta", "scale", "pseudocount", "eta", "noise_scale", "noise_variance")
 _FORMULA = re.compile(r"[=+\-@\t\r']")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
 
 
-def check_absent(path: pathlib.Path, option: str) -> None:
-    """Raise ValueError unless nothing is at `path` and its folder is there."""
-    require(not os.path.lexists(path), option, str(path), "it exists already: give a new name")
-    require(path.absolute().parent.is_dir(), option, str(path), "its folder does not exist: make it first")
-
-
-def check_usable(path: pathlib.Path, option: str) -> None:
-    """Raise ValueError unless nothing is at `path` and something can be put there, which is tried and taken away."""
-    check_absent(path, option)
-    try:
-        trial = tempfile.mkdtemp(prefix=f".{path.name}.writing-", dir=path.absolute().parent)
-        try:
-            os.rename(trial, path)
-            trial = os.fspath(path)
-        finally:
-            os.rmdir(trial)
-    except OSError as error:
-        why = error.strerror or "the disk refused"
-    else:
-        return
-    invalid(option, str(path), f"nothing can be written there ({why}): give another place")
-
-
 def write_release(model: PrivateModel, statement: Mapping[str, Any], out: pathlib.Path) -> None:
     """Write the folder `out`, which must not exist; on any failure nothing is left."""
-    check_absent(out, "--out")
-    publish(
+    atomic.check_absent(out, "--out")
+    said = Statement(statement)
+    atomic.write_folder(
         out,
         {
             "model.csv": lambda path: _write_csv(model, path),
             MODEL_FILE: lambda path: dataset(model, statement).to_netcdf(path, engine="h5netcdf"),
-            "statement.txt": lambda path: path.write_text(in_words(statement), encoding="utf-8"),
-            "statement.json": lambda path: path.write_text(json.dumps(statement, indent=2, allow_nan=False) + "\n", "utf-8"),
+            "statement.txt": lambda path: path.write_text(str(said), encoding="utf-8"),
+            "statement.json": lambda path: path.write_text(said.json(), encoding="utf-8"),
         },
     )
 
 
-def publish(out: pathlib.Path, writers: Mapping[str, Callable[[pathlib.Path], object]]) -> None:
-    """Have each file written into a hidden folder and give that folder its name."""
-    target = out.absolute()
-    staging = pathlib.Path(tempfile.mkdtemp(prefix=f".{target.name}.writing-", dir=target.parent))
-    try:
-        for name, writer in writers.items():
-            writer(staging / name)
-            flush(staging / name)
-        staging.chmod(0o755)
-        flush(staging)
-        os.rename(staging, target)
-        flush(target.parent)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-
-
 def write_private(path: pathlib.Path, text: str) -> None:
-    """`text` in a file that its owner alone may read, whole or not at all."""
-    check_absent(path, "--private-report")
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.writing-", dir=path.absolute().parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.rename(name, path)
-    finally:
-        pathlib.Path(name).unlink(missing_ok=True)
+    """`text` in a file that its owner alone may read, whole or not at all; nothing may be there."""
+    atomic.check_absent(path, "--private-report")
+    atomic.write_owned(path, text)
+
+
+def write_reading_report(path: pathlib.Path, records: Records) -> None:
+    """The reading report in a file that its owner alone may read, before anything is drawn."""
+    write_private(path, reading_report(records))
 
 
 def dataset(model: PrivateModel, statement: Mapping[str, Any]) -> xr.Dataset:

@@ -22,6 +22,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from dpjax._errors import invalid, require
+from dpjax._random import checked_key
 from dpjax._tracing import check_traced, frozen_pytree, is_traced, require_concrete
 from dpjax.simplex import exact, theorem1
 from dpjax.simplex import theorem1 as omega
@@ -212,6 +213,8 @@ class MatrixMechanism:
     gamma: np.ndarray | float | None = None
     withheld: np.ndarray | None = None
 
+    adjacency = "replace-within-row"
+
     def __post_init__(self) -> None:
         shape = self.rows.n_categories.shape
         require_concrete(self.withheld, "withheld", "choose the withheld rows outside the transformed function: they are structure")
@@ -330,6 +333,7 @@ class MatrixMechanism:
 
         A P with a value is checked on the host against the public rows. One key and one matrix: use jax.vmap for a batch.
         """
+        key = checked_key(key)
         return self.draws(key, P, 1)[0]
 
     def draws(self, key: Array, P: Shares, n_draws: int, first: int = 0) -> Float[Array, "draws rows n"]:

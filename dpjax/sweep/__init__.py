@@ -1,27 +1,34 @@
 """Sweeps: a grid of cells, each privatized many times, restartable, in shards, with labelled results.
 
 `plan` checks a config against a workload and a folder, `run` computes what is missing, `merge` joins shards, `open` reads the
-results.
+results. `compare` loads every mechanism, and is loaded when a name of it is first used.
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from dpjax._atomic import StorageError
-from dpjax.sweep.compare import (
-    Measured,
-    MeasuredTrajectory,
-    compare_counts,
-    compare_trajectory,
-    count_verdicts,
-    trajectory_verdicts,
-)
 from dpjax.sweep.config import Config, from_table, load_config
 from dpjax.sweep.grid import Cell, Grid, Shard, validated
-from dpjax.sweep.law import fingerprint
 from dpjax.sweep.planning import SweepPlan, plan
 from dpjax.sweep.progress import Interrupted
 from dpjax.sweep.reports import Cost, Shards, cost, shards, status
 from dpjax.sweep.results import merge, open, to_table, write_table
 from dpjax.sweep.runner import run
+from dpjax.sweep.store import fingerprint
 from dpjax.sweep.workload import WORKLOADS, Coordinate, Label, Prepared, Quantity, Workload, build
+
+if TYPE_CHECKING:
+    from dpjax.sweep.compare import (
+        Measured,
+        MeasuredTrajectory,
+        compare_counts,
+        compare_trajectory,
+        count_verdicts,
+        trajectory_verdicts,
+    )
 
 __all__ = [
     "WORKLOADS",
@@ -60,3 +67,11 @@ __all__ = [
     "validated",
     "write_table",
 ]
+
+_COMPARE = {"Measured", "MeasuredTrajectory", "compare_counts", "compare_trajectory", "count_verdicts", "trajectory_verdicts"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _COMPARE:
+        raise AttributeError(f"module 'dpjax.sweep' has no attribute {name!r}")
+    return getattr(importlib.import_module("dpjax.sweep.compare"), name)

@@ -1,6 +1,6 @@
-"""Moments of samples, a block at a time.
+"""Samples in blocks of one fixed size, each run by one compiled program, a block on each device; and the moments of a block.
 
-A block of n samples is reduced where it was drawn to its mean, M2 = sum (x - mean)^2, minimum, maximum and, where edges are
+*Moments.* A block of n samples is reduced where it was drawn to its mean, M2 = sum (x - mean)^2, minimum, maximum and, where edges are
 given, the number of samples below each edge; all in float64. The samples themselves are kept only where a sweep asks for them. Two
 blocks a and b are combined on the host, in index order, by
 
@@ -9,20 +9,18 @@ blocks a and b are combined on the host, in index order, by
 (Chan, Golub and LeVeque, "Algorithms for computing the sample variance", The American Statistician 37, 1983). The combination is
 a fixed sequence of float64 operations on the host, so that a resumed run repeats it exactly.
 
-On the host the buffers of a block come from malloc, and glibc keeps what is freed, in a pool for each thread that has ever run a block:
-the process grows past what is under way by a block for each thread, and more where a pool is in pieces. Given back to the system at
+*Memory.* On the host the buffers of a block come from malloc, and glibc keeps what is freed, in a pool for each thread that has ever run a
+block: the process grows past what is under way by a block for each thread, and more where a pool is in pieces. Given back to the system at
 once the blocks need no more than they hold, and pay for fresh pages: a quarter to a third more time. `Blocks.when_tight` is called only
-where the pools might lead past the stated memory. `give_back_freed_memory` is a setting of the whole process, and stays: `dpjax run`
-gives it as `when_tight`; the library never calls it.
+where the pools might lead past the stated memory. `give_back_freed_memory` is a setting of the whole process, and stays: `dpjax run` gives
+it as `when_tight`; the library never calls it.
 
-Samples in blocks of one fixed size, each run by one compiled program, a block on each device.
-
-XLA may round differently for another batch size, so the block is the unit of equality: block b holds the samples b n, ..., b n +
+*Blocks.* XLA may round differently for another batch size, so the block is the unit of equality: block b holds the samples b n, ..., b n +
 n - 1, the last block is run whole and its surplus left out of the moments, and a memory limit, a shard, the number of devices or a
 restart only changes which whole blocks are run when. The block size is therefore part of a sweep's law, and those are not.
 
-The program of one block is compiled for a mesh of devices with `jax.shard_map`: each device is given a block, with its own cell's
-key and parameters, and runs the same instructions as it would alone. One device is a mesh of one.
+*Devices.* The program of one block is compiled for a mesh of devices with `jax.shard_map`: each device is given a block, with its own
+cell's key and parameters, and runs the same instructions as it would alone. One device is a mesh of one.
 
 A block is traced in one scope with x64 on, for the moments; the workload's measure is traced within it with x64 off, as a user
 who changes no setting would trace it.

@@ -1,19 +1,18 @@
-"""What every registered mechanism costs in accuracy at the same privacy, and the same for trajectories; who wins where, in words.
+"""What every registered mechanism costs in accuracy at the same privacy, on counts and on trajectories; who wins where, in words.
 
-*Tables of counts*: a sweep of the workload `count-comparison` over the registered mechanisms and epsilon, at one delta, under each mechanism's own
-exact accounting. Errors of one count matrix (rows, n), or one vector, whose shares are P: the Kullback-Leibler divergence KL(P_i || P~_i) and the
-total variation TV(P_i, P~_i) of its rows, averaged with each row's share of the records as weight; and TV(pi, pi~) of stationary laws. A
-result is exact where a closed form is used (its standard error is 0), otherwise the mean of `draws` draws. Where a mechanism names several settings
-of one line, such as a few pseudo-counts, the best is shown: by hindsight, in its favour. The support is public for all of them alike.
+*Tables of counts*: a sweep of the workload `count-comparison` over the registered mechanisms and epsilon, at one delta, under each
+mechanism's own exact accounting. Errors of one count matrix (rows, n), or one vector, whose shares are P: the Kullback-Leibler divergence
+KL(P_i || P~_i) and the total variation TV(P_i, P~_i) of its rows, averaged with each row's share of the records as weight; and TV(pi, pi~)
+of stationary laws. A result is exact where a closed form is used (its standard error is 0), otherwise the mean of `draws` draws. Where a
+mechanism names several settings of one line, such as a few pseudo-counts, the best is shown: by hindsight, in its favour. The support is
+public for all of them alike.
 
 What is computed here depends on the records: it is not for release.
 
-What each mechanism on trajectories costs in accuracy at the same single-substitution epsilon, exactly.
-
-Epsilon here is what replacing any one state at one time by any other costs: the one number that all of them have. Every registered
-mechanism that stands in the comparison is a matched cell of the workload `trajectory`: matched by its exact loss where all pairs of
-states are affordable and by its proved bound elsewhere. A line for Mechanism 1's nominal (epsilon, rho) shows what those numbers cost when
-read that way. For one sensitive trajectory s and its private s', over t = 1..n:
+*Trajectories*, exactly, at the same single-substitution epsilon. Epsilon here is what replacing any one state at one time by any other
+costs: the one number that all of them have. Every registered mechanism that stands in the comparison is a matched cell of the workload
+`trajectory`: matched by its exact loss where all pairs of states are affordable and by its proved bound elsewhere. A line for Mechanism 1's
+nominal (epsilon, rho) shows what those numbers cost when read that way. For one sensitive trajectory s and its private s', over t = 1..n:
 
     mean G: E (1/n) sum G(s'_t, s_t), nats;   error: E (1/n) #{s'_t != s_t};   impossible: E (1/n) #{no transition s'_{t-1} -> s'_t}.
 
@@ -49,11 +48,11 @@ from dpjax.counts import (
 from dpjax.counts.postprocess import checked_counts, checked_delta, checked_epsilon
 from dpjax.counts.protocol import Variant
 from dpjax.sweep.config import Config, from_table
-from dpjax.sweep.law import fingerprint
 from dpjax.sweep.planning import plan
 from dpjax.sweep.progress import Silent
 from dpjax.sweep.results import open as open_results
 from dpjax.sweep.runner import run
+from dpjax.sweep.store import fingerprint
 from dpjax.sweep.workload import Scalar
 from dpjax.sweep.workloads.count import ComparisonWorkload
 from dpjax.sweep.workloads.trajectory import TrajectoryWorkload

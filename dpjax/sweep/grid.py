@@ -1,18 +1,17 @@
-"""One plain sentence out of a failed pydantic model: the key, its value, the remedy, and the key that was probably meant.
+"""The grid of a sweep: the values of its axes, the product of the axes, and the sentence that refuses a wrong key.
 
-The values of an axis, from a list or a range, the same on every machine.
+*A wrong key* (`validated`). One plain sentence out of a failed pydantic model: the key, its value, the remedy, and the key that was
+probably meant.
 
-A range is {start, stop, step}, {start, stop, num} or {start, stop, num, log = true}; both ends belong to it (`stop` where a whole
-number of steps leads there). Ranges are evaluated in decimal arithmetic, so that {0.1, 0.5, step 0.1} holds 0.3 and not
-0.30000000000000004: a cell's key comes from its values, and the same values written as a list or as a range must be the same
-cells.
+*The values of an axis* (`axis_values`) come from a list or a range, the same on every machine. A range is {start, stop, step}, {start,
+stop, num} or {start, stop, num, log = true}; both ends belong to it (`stop` where a whole number of steps leads there). Ranges are
+evaluated in decimal arithmetic, so that {0.1, 0.5, step 0.1} holds 0.3 and not 0.30000000000000004: a cell's key comes from its values, and
+the same values written as a list or as a range must be the same cells.
 
-The grid of a sweep: the product of its axes, some of them zipped; each cell knows its own key.
-
-Axes zipped together, such as (eta, k), run side by side and share one dimension, named eta_k. A cell's key is a hash of the seed
-and of the canonical text of the cell's values ("epsilon=1.0;k=20.0", axes in alphabetical order, whole numbers written as
-floats): it does not depend on the cell's place in the grid, so that another axis value, another shard or another order changes no
-number of the others.
+*The grid* is the product of its axes, some of them zipped; each cell knows its own key. Axes zipped together, such as (eta, k), run side by
+side and share one dimension, named eta_k. A cell's key is a hash of the seed and of the canonical text of the cell's values
+("epsilon=1.0;k=20.0", axes in alphabetical order, whole numbers written as floats): it does not depend on the cell's place in the grid, so
+that another axis value, another shard or another order changes no number of the others.
 """
 
 from __future__ import annotations
@@ -77,21 +76,30 @@ def refuse_unknown(keys: Iterable[str], known: Iterable[str], where: str = "") -
 
 
 def _fault(model: type[pydantic.BaseModel], fault: Any, where: str) -> InputError:
-    location: Sequence[Any] = fault["loc"]
+    location: Sequence[Any] = fault["loc"][issubclass(model, pydantic.RootModel) :]  # a union's place begins with its tag
     key = _dotted(where, *location)
+    if fault["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        return _fault_of_tag(fault, key)
     if fault["type"] == "extra_forbidden":
         return unknown_key(str(location[-1]), _fields_at(model, location[:-1]), _dotted(where, *location[:-1]))
     if fault["type"] == "missing":
         return InputError(key, "is missing", "give it")
     if fault["type"] == "value_error":
         inner = fault["ctx"]["error"]
-        if isinstance(inner, pydantic.ValidationError):  # a validator that itself used a model
-            return _fault(model, inner.errors(include_url=False)[0], key)
         if isinstance(inner, InputError):  # the validator of one key knows the key's own name only
             own = bool(location) and inner.argument == str(location[-1])
             return inner.renamed(key) if own else inner
         return InputError(key, "cannot be used", str(inner), value=fault["input"])
     return InputError(key, f"is {fault['input']!r}", fault["msg"], value=fault["input"])
+
+
+def _fault_of_tag(fault: Any, key: str) -> InputError:
+    """The word that chooses among the tables of a union is missing, or is none of them."""
+    context = fault["ctx"]
+    name = _dotted(key, context["discriminator"].strip("'"))
+    if "tag" not in context:
+        return InputError(name, "is missing", "give it")
+    return InputError(name, f"is {context['tag']!r}", f"choose among {context['expected_tags']}")
 
 
 def _dotted(*parts: Any) -> str:

@@ -1,12 +1,10 @@
-"""What the stored numbers mean: axes, trailing dimensions, measures and exact quantities, as plain values in the manifest.
+"""A plan: a config, its workload, its grid and its folder, all checked against each other before anything is written.
 
+*What the stored numbers mean* (`describe`): axes, trailing dimensions, measures and exact quantities, as plain values in the manifest.
 Results are put together from the folder alone, by this description, without the workload that made them.
 
-A plan: a config, its workload, its grid and its folder, all checked against each other before anything is written.
-
-What the samples that a sweep keeps take on the disk, held against what is free there before anything is computed.
-
-They are stored twice: in the cells' files, and in the results, which a run of the whole grid assembles.
+*The disk* (`too_small`). What the samples that a sweep keeps take is compared with what is free before anything is computed. They are
+stored twice: in the cells' files, and in the results, which a run of the whole grid assembles.
 """
 
 from __future__ import annotations
@@ -26,8 +24,7 @@ from dpjax._errors import InputError
 from dpjax.sweep.blocks import Blocks
 from dpjax.sweep.config import Chosen, Config
 from dpjax.sweep.grid import Cell, Grid, Shard, refuse_unknown
-from dpjax.sweep.law import law_of
-from dpjax.sweep.store import Store, verify
+from dpjax.sweep.store import Store, law_of, verify
 from dpjax.sweep.workload import Label, Quantity, Workload
 
 REPLICATE = {"replicate": Label(long_name="replicate, a repetition with other random numbers")}

@@ -1,8 +1,9 @@
-"""Watching a sweep: a bar with rate and remaining time on a terminal, a quiet line now and then elsewhere.
+"""Watching a sweep, and stopping it.
 
-Ctrl-C and a polite kill let the block under way end, so that its numbers are kept; a second Ctrl-C is not waited for.
+*Watching* (`watch`): a bar with rate and remaining time on a terminal, a quiet line now and then elsewhere.
 
-Polite are SIGTERM (a kill, a cluster that pre-empts) and SIGUSR2 (submitit's warning that the time of a job is nearly up).
+*Stopping* (`deferred`). Ctrl-C and a polite kill let the block under way end, so that its numbers are kept; a second Ctrl-C is not waited
+for. Polite are SIGTERM (a kill, a cluster that pre-empts) and SIGUSR2 (submitit's warning that the time of a job is nearly up).
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""What was submitted from a folder: DIR/jobs/*.json, which job computes which shard, so that nothing is submitted twice.
+"""What a folder holds: for `dpjax info DIR`, for `dpjax submit`, and for a dry run what a sweep would cost.
 
-Whether a job is still alive is asked of SLURM's queue, or for local processes of the kernel.
+*Jobs* (`Submission`): what was submitted from a folder, DIR/jobs/*.json, which job computes which shard, so that nothing is submitted
+twice. Whether a job is still alive is asked of SLURM's queue, or for local processes of the kernel.
 
-How far each shard of a sweep is, read off the folder: its cells' files, its locks, and the jobs that were submitted.
+*Shards* (`shards`): how far each is, read off the folder: its cells' files, its locks, and the jobs that were submitted.
 
-What a folder holds: for `dpjax info DIR`, and for a dry run what a sweep would cost.
+*The whole* (`status`), and what a plan would take (`cost`).
 """
 
 from __future__ import annotations
@@ -24,13 +25,11 @@ import jax
 
 from dpjax import _atomic as atomic
 from dpjax._errors import InputError
-from dpjax.sweep import store as lock
 from dpjax.sweep.blocks import Executable, Job, Lane
 from dpjax.sweep.grid import Cell, Shard
-from dpjax.sweep.law import now
 from dpjax.sweep.planning import SweepPlan, in_words, kept, too_small
 from dpjax.sweep.results import grid_of
-from dpjax.sweep.store import Store, read_manifest, runs_of
+from dpjax.sweep.store import Store, in_use, now, read_manifest, runs_of
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -156,7 +155,7 @@ def shards(directory: str | os.PathLike[str], total: int | None = None) -> Shard
 
 
 def _state(folder: pathlib.Path, store: Store, shard: Shard, cells: Iterable[Cell], waiting: bool) -> str:
-    if lock.in_use(folder, shard):
+    if in_use(folder, shard):
         return "running"
     open_cells = [cell for cell in cells if not store.finished(cell).exists()]
     if not open_cells:

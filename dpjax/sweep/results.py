@@ -1,13 +1,12 @@
-"""The results of a sweep as one labelled data set.
+"""The results of a sweep: one labelled data set, a tidy table of it, and the shards that become one.
 
-For a measure m: m_mean, m_std, m_sem, m_min, m_max, where edges were given m_histogram, and where its samples were kept m_samples;
-`samples` counts what they rest on.
-Exact quantities stand under their own names. `status` is "done" or "failed", and `error` says why; the numbers of a failed cell
-are NaN.
+*The data set* (`assemble`, `open`). For a measure m: m_mean, m_std, m_sem, m_min, m_max, where edges were given m_histogram, and where its
+samples were kept m_samples; `samples` counts what they rest on. Exact quantities stand under their own names. `status` is "done" or
+"failed", and `error` says why; the numbers of a failed cell are NaN.
 
-The results as a tidy table, for those who plot elsewhere.
+*The tidy table* (`to_table`, `write_table`) is for those who plot elsewhere.
 
-Shards into one: collect the cells of several folders of one law and assemble the results.
+*Shards into one* (`merge`): the cells of several folders of one law are collected and the results assembled.
 """
 
 from __future__ import annotations
@@ -25,12 +24,10 @@ import numpy as np
 
 from dpjax import _atomic as atomic
 from dpjax._errors import InputError, invalid, require
-from dpjax.sweep import store as lock
 from dpjax.sweep.blocks import Moments
 from dpjax.sweep.grid import Cell, Grid
-from dpjax.sweep.law import differences, now
 from dpjax.sweep.planning import STATISTICS
-from dpjax.sweep.store import Record, Store, begin, create, read_manifest, runs_of, verify
+from dpjax.sweep.store import Record, Store, begin, create, differences, held, now, read_manifest, runs_of, verify
 
 if TYPE_CHECKING:
     import xarray
@@ -264,7 +261,7 @@ def merge(directories: Sequence[str | os.PathLike[str]], out: str | os.PathLike[
     sources = {folder.resolve(): Store(directory=folder, digest=manifest["hash"]) for folder in [target, *folders]}
     _complete(grid, list(sources.values()))
     create(target)
-    with lock.held(target):
+    with held(target):
         store = begin(target, manifest["law"], manifest["schema"], manifest["about"])
         others = [source for source in sources.values() if source.directory.resolve() != target.resolve()]
         for cell in grid.cells:

@@ -1,19 +1,17 @@
-"""Blocks on their way: sent to the devices in rounds, a few rounds under way, their moments handed over in the order they were sent.
-
-A round takes the next blocks, one for each device, of whatever cells they are: a sweep of many small cells fills all devices.
-While a round is computed the host makes the next cells ready.
-
-A cell under way: the moments of its blocks so far, the samples that it keeps in the pieces they came in, and when to store it.
-
-Joining the samples costs their size, so they are joined only to be stored. A cell is stored again when five seconds have passed,
-and twenty times as long as storing it took the last time: where kept samples make it large the pauses grow with it, so that all
-its checkpoints together take a twentieth of the time at most, and write a fixed multiple of what they store in the end.
-
-Running a plan: cell by cell, block by block, into the store.
+"""Running a plan: cell by cell, block by block, into the store.
 
 The blocks of all cells go to the devices in one line, in order, and come back in that order; a cell is stored with its last block.
 Killed at any moment and started again, a run continues from the last checkpoint and stores the same bits as if it had never
 stopped.
+
+*Rounds.* Blocks are sent to the devices in rounds, a few rounds under way, their moments handed over in the order they were sent. A round
+takes the next blocks, one for each device, of whatever cells they are: a sweep of many small cells fills all devices. While a round is
+computed the host makes the next cells ready.
+
+*A cell under way* (`Accumulated`) holds the moments of its blocks so far, the samples that it keeps in the pieces they came in, and when to
+store it. Joining the samples costs their size, so they are joined only to be stored. A cell is stored again when five seconds have passed,
+and twenty times as long as storing it took the last time: where kept samples make it large the pauses grow with it, so that all its
+checkpoints together take a twentieth of the time at most, and write a fixed multiple of what they store in the end.
 """
 
 from __future__ import annotations
@@ -33,13 +31,11 @@ import numpy as np
 from dpjax import _atomic as atomic
 from dpjax._errors import InputError
 from dpjax.sweep import results
-from dpjax.sweep import store as lock
 from dpjax.sweep.blocks import Blocks, Executable, Job, Lane, Moments, agrees, combine, on_host
 from dpjax.sweep.grid import Cell
-from dpjax.sweep.law import digest_of, environment, now
 from dpjax.sweep.planning import SweepPlan, refuse_too_small
 from dpjax.sweep.progress import Interrupted, Progress, Stop, deferred, watch
-from dpjax.sweep.store import Record, Store, begin, create
+from dpjax.sweep.store import Record, Store, begin, create, digest_of, environment, held, now
 from dpjax.sweep.workload import Prepared
 
 Measured = Mapping[str, Moments] | Exception
@@ -191,7 +187,7 @@ def run(
     _first_block_fits(plan, blocks)
     refuse_too_small(plan)
     create(plan.directory)
-    with lock.held(plan.directory, plan.shard):
+    with held(plan.directory, plan.shard):
         if plan.shard.total == 1:
             atomic.sweep_away(plan.directory)
         store = begin(plan.directory, plan.law, plan.schema, about or {})

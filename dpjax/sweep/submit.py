@@ -3,7 +3,7 @@
 Only shards that are not done, and that no living job has, are started. submitit pickles each job's call into DIR/jobs/submitit;
 no number passes through a pickle.
 
-The plain script: a job array for sbatch that needs nothing but the command `dpjax run --shard I/N`.
+*The plain script* (`array_script`) is a job array for sbatch that needs nothing but the command `dpjax run --shard I/N`.
 
 A submission that is refused leaves no folder behind, if the folder was begun for it.
 """
@@ -24,11 +24,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dpjax._errors import InputError
-from dpjax.sweep import store as lock
 from dpjax.sweep.planning import SweepPlan, refuse_too_small
 from dpjax.sweep.progress import Interrupted, deferred
 from dpjax.sweep.reports import Shards, Submission, alive, record, shards, spans
-from dpjax.sweep.store import begin, create, read_manifest
+from dpjax.sweep.store import begin, create, held, read_manifest
 
 _POLL_S = 0.2
 _YEAR_MIN = 525_600
@@ -65,7 +64,7 @@ def ready(plan: SweepPlan, about: Mapping[str, Any], total: int) -> Shards:
     refuse_too_small(plan)
     create(plan.directory)
     if read_manifest(plan.directory) is None:
-        with lock.held(plan.directory):
+        with held(plan.directory):
             begin(plan.directory, plan.law, plan.schema, about)
     others = [job for submission in alive(plan.directory) if submission.total != total for job in submission.tasks]
     if others:
@@ -209,7 +208,7 @@ def withdrawn_if_refused(directory: pathlib.Path) -> Iterator[None]:
 
 
 def _withdraw(directory: pathlib.Path, absent: list[pathlib.Path]) -> None:
-    with lock.held(directory):
+    with held(directory):
         if any(any((directory / inner).iterdir()) for inner in ("cells", "runs") if (directory / inner).is_dir()):
             return
         for path in directory.iterdir():

@@ -8,9 +8,8 @@ are random: sample i of a cell is a function of the cell's key and of i alone,
 and only the moments of x_0, x_1, ... are kept. A workload is any frozen object that satisfies the protocol below; what a grid
 varies goes into `params`, which is traced, so that a grid compiles once.
 
-Workloads by name. A config names one of these, or "package.module:builder" for one of your own.
-
-A builder takes the data set and the [mechanism] table, checks the table, and returns a workload.
+*By name* (`build`): a config names one of `WORKLOADS`, or "package.module:builder" for one of your own. A builder takes the data set and
+the [mechanism] table, checks the table, and returns a workload.
 """
 
 from __future__ import annotations

@@ -1,42 +1,44 @@
 """theory: the papers' bounds, as printed and corrected; kept for comparison, and used by nothing that makes a claim.
 
 dirichlet      what privacy costs a chain: its stationary distribution, its ergodicity coefficient (A-Theorems 4 and 5)
-drift          drift of the private trajectory towards the sensitive state, and a sufficient condition for it (paper B, Section 3.2)
-concentration  tails of the error (Theorem 2, corrected); printed: the paper's own forms, beside the exact tail
+concentration  drift of the private trajectory towards the sensitive state, and a sufficient condition for it (paper B, Section 3.2); tails of the
+               error (Theorem 2, corrected)
+printed        the paper's own forms of Theorems 2 and 4, beside the exact tail
 entropy        mean, tails and law of the private trajectory's empirical entropy, and the typical set (Theorems 3 and 4, corrected)
+
+Each module is loaded when a name of it is first used: a sweep of a matrix needs one of them.
 """
 
-from dpjax.theory.concentration import (
-    Drift,
-    certificate,
-    drift_bound,
-    explicit_tail,
-    geometric_tail,
-    hajek_tail,
-    joint_drift,
-    sufficient_fraction,
-)
-from dpjax.theory.dirichlet import ergodicity_bound, stationary_bound, stationary_gap_bound
-from dpjax.theory.entropy import EntropyConcentration, entropy_bounds, entropy_distribution, typical_interval
-from dpjax.theory.printed import printed_entropy_tail, printed_tail, tail_report
+from __future__ import annotations
 
-__all__ = [
-    "Drift",
-    "EntropyConcentration",
-    "certificate",
-    "drift_bound",
-    "entropy_bounds",
-    "entropy_distribution",
-    "ergodicity_bound",
-    "explicit_tail",
-    "geometric_tail",
-    "hajek_tail",
-    "joint_drift",
-    "printed_entropy_tail",
-    "printed_tail",
-    "stationary_bound",
-    "stationary_gap_bound",
-    "sufficient_fraction",
-    "tail_report",
-    "typical_interval",
-]
+import importlib
+from typing import Any
+
+_HOME_OF = {
+    **dict.fromkeys(
+        (
+            "Drift",
+            "certificate",
+            "drift_bound",
+            "explicit_tail",
+            "geometric_tail",
+            "hajek_tail",
+            "joint_drift",
+            "sufficient_fraction",
+        ),
+        "concentration",
+    ),
+    **dict.fromkeys(("ergodicity_bound", "stationary_bound", "stationary_gap_bound"), "dirichlet"),
+    **dict.fromkeys(
+        ("EntropyConcentration", "entropy_bounds", "entropy_distribution", "typical_interval", "typical_probability"), "entropy"
+    ),
+    **dict.fromkeys(("printed_entropy_tail", "printed_tail", "tail_report"), "printed"),
+}
+
+__all__ = sorted(_HOME_OF)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'dpjax.theory' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"dpjax.theory.{_HOME_OF[name]}"), name)

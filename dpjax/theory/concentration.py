@@ -1,6 +1,6 @@
-"""The drift of the private trajectory towards the sensitive one (paper B, Section 3.2, equations (16), (19), (20)), exactly and in part.
+"""Drift of the private trajectory towards the sensitive one, and tails of the error (paper B, Section 3.2 and Theorem 2, corrected).
 
-With V(s, s') = G(s', s) and T the operator of the joint chain,
+*Drift* (`drift`; equations (16), (19), (20)), exactly. With V(s, s') = G(s', s) and T the operator of the joint chain,
 
     drift(s, s') = (T V - V)(s, s') = E[V_1 - V_0 | Z_0 = (s, s')];      Z_attract = {drift < 0}.
 
@@ -26,9 +26,8 @@ polynomial of degree N - 1, and Gauss-Legendre nodes give it exactly up to N = 1
 Proof. The coins of the others only compete: raising each to p lowers the probability that a best one wins (the integral form of
 the law is decreasing in every other coin), and at equal coins p the k best share that integral.
 
-Tails of the error V_t = G(s'_t, s_t) of a random trajectory: four provable bounds (paper B, Theorem 2, corrected).
-
-Notation of `drift`; Z_t the joint chain, T its operator. Proofs are in the derivations.
+*Tails* of the error V_t = G(s'_t, s_t) of a random trajectory: four provable bounds. Notation as above; Z_t the joint chain, T its
+operator. Proofs are in the derivations.
 
     3a  (Hajek 1982)  phi = max_{V > a} E[e^{eta (V_1 - V)}], M = max_{V <= a} E[e^{eta (V_1 - a)}], constant M e^{eta a};
     3b  (geometric)   any phi in [0, 1), constant beta = max_z (E[e^{eta V_1}] - phi e^{eta V});

@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PLAIN = "import sys; from dpjax.cli import main; sys.exit(main())"
 SLOW_FLUSH = """
 import sys, time
-from dpjax.release import model as output
+from dpjax import _atomic as output
 flush = output.flush
 def slow(path):
     if path.name.endswith(".csv"):
@@ -99,7 +99,7 @@ def test_a_hangup_that_is_ignored_stays_ignored(tmp_path):
 
 
 def test_a_second_signal_does_not_disturb_the_clearing_up():
-    from dpjax.cli.signals import Terminated, ending_orderly
+    from dpjax.cli.errors import Terminated, ending_orderly
 
     cleared = []
 

@@ -14,7 +14,7 @@ import pytest
 import submitit  # noqa: F401  (it configures logging, which closes absl's stream if a test has put another in the place of stderr)
 
 from dpjax import sweep
-from dpjax.cli.job import Job
+from dpjax.cli.submit import Job
 
 
 @pytest.fixture

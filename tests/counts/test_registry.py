@@ -211,3 +211,17 @@ def test_one_value_says_what_is_protected(word):
         assert m.adjacency == word
         sampler = m.exact_sampler(epsilon=1.0, delta=1e-3)
         assert sampler.neighbours == record
+
+
+@pytest.mark.parametrize(
+    ("alias", "name"), [("laplace", "discrete-laplace"), ("gaussian", "discrete-gaussian"), ("theorem7", "pseudocount")]
+)
+def test_every_command_takes_a_mechanism_by_its_alias(alias, name, capsys):
+    from dpjax.cli.audit import _builder
+    from dpjax.cli.privatize_model import _name
+    from dpjax.sweep.workloads.count import table_of
+
+    assert counts.mechanism(alias).name == name
+    assert _name(alias, "theorem7") == name
+    assert _builder(alias)[0] == name
+    assert table_of()(name=alias, epsilon=1.0).name == name

@@ -14,14 +14,13 @@ from scipy.sparse.csgraph import dijkstra
 
 from dpjax.paths import (
     choose_method,
-    distances_by_relaxation,
     distances_to,
     edge_lengths,
-    min_plus_closure,
     shortest_paths,
     unreachable_pair,
 )
-from dpjax.paths.relaxation import pad_rows
+from dpjax.paths.closure import min_plus_closure
+from dpjax.paths.relaxation import distances_by_relaxation, pad_rows
 
 
 @jax.jit

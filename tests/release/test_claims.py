@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 from dpjax._rationals import decimal_down, decimal_up, shown
-from dpjax.counts import PersonBound, PseudocountMechanism
+from dpjax.counts import Neighbours, PersonBound, PseudocountMechanism
 from dpjax.design.matrix import certify
 from dpjax.release import Plan, restated, true_delta
-from dpjax.release.statement import factor_up, in_words, shown_factor
+from dpjax.release.statement import Statement, factor_up, shown_factor
 from tests.release.laws import dirichlet_multinomial, outcomes
 
 CELLS = tuple(itertools.product(range(2), repeat=2))
@@ -350,7 +350,7 @@ def test_no_sentence_is_left_unread(made, form, adjacency, persons, support):
     assert all(CLAIM.fullmatch(sentence) for sentence in statement["meaning"])
     assert statement["who"] == FIXED[1] if persons else SEVERAL.fullmatch(statement["who"])
     assert f"whether or not any one {'person' if persons else 'record'} is in the data" in statement["not_hidden"]
-    text = " ".join(in_words(statement).split())
+    text = " ".join(str(Statement(statement)).split())
     for sentence in (*statement["hidden"], *statement["meaning"], statement["who"], statement["not_hidden"]):
         assert " ".join(sentence.split()) in text
     assert "had been" not in text
@@ -471,3 +471,12 @@ def test_a_certificate_names_the_relation_of_its_mechanism(adjacency, word):
     assert ("any record is added or removed" in str(found)) == (adjacency == "add-remove")
     printed = re.search(rf"exact delta {NUMBER} at this epsilon", str(found))[1]
     assert found.exact_delta <= float(printed) <= found.exact_delta * 1.00001
+
+
+@pytest.mark.parametrize("relation", ["replace", "add-remove"])
+def test_no_certificate_speaks_of_persons(relation):
+    """A mechanism that protects persons was certified as "any record is added or removed", whatever its relation."""
+    neighbours = Neighbours(relation, PersonBound(2))
+    mechanism = PseudocountMechanism.calibrate(epsilon=1.0, delta=1e-3, pseudocount=60.0, adjacency=neighbours)
+    with pytest.raises(ValueError, match=r"(?s)^mechanism is .*Certify a mechanism that protects records"):
+        certify(mechanism, 1.0, 1e-3)

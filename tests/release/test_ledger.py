@@ -11,8 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from dpjax.release import Budget, charge, open_ledger
-from dpjax.release.ledger import FORMAT, Charge, check_affordable
+from dpjax.release.ledger import FORMAT, Budget, Charge, charge, check_affordable
 
 BUDGET = Budget("taxis", "replace", 1.0, 1e-5)
 TENTH = Charge(0.1, 1e-6, "a release")
@@ -20,8 +19,9 @@ TENTH = Charge(0.1, 1e-6, "a release")
 
 @pytest.fixture
 def ledger(tmp_path):
-    open_ledger(tmp_path / "ledger.json", BUDGET)
-    return tmp_path / "ledger.json"
+    path = tmp_path / "ledger.json"
+    path.write_text(json.dumps({"format": FORMAT, **BUDGET._asdict(), "releases": []}))
+    return path
 
 
 def test_ten_tenths_are_one_and_the_eleventh_is_refused(ledger):
@@ -46,15 +46,17 @@ def test_another_data_set_adjacency_or_budget_is_refused(ledger):
         charge(ledger, "grades", "replace", TENTH)
     with pytest.raises(ValueError, match="adds up under"):
         charge(ledger, "taxis", "add-remove", TENTH)
-    open_ledger(ledger, BUDGET)
-    with pytest.raises(ValueError, match="cannot be changed"):
-        open_ledger(ledger, BUDGET._replace(epsilon=2.0))
+    check_affordable(ledger, "taxis", "replace", TENTH, budget=(1.0, 1e-5))
+    for use in (charge, check_affordable):
+        with pytest.raises(ValueError, match="cannot be changed"):
+            use(ledger, "taxis", "replace", TENTH, budget=(2.0, 1e-5))
 
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -1.0])
 def test_budgets_are_numbers(tmp_path, wrong):
-    with pytest.raises(ValueError, match="budget epsilon"):
-        open_ledger(tmp_path / "l.json", BUDGET._replace(epsilon=wrong))
+    for use in (charge, check_affordable):
+        with pytest.raises(ValueError, match="budget epsilon"):
+            use(tmp_path / "l.json", "taxis", "replace", TENTH, budget=(wrong, 1e-5))
     assert not (tmp_path / "l.json").exists()
 
 
@@ -102,7 +104,7 @@ def refused(path):
     for use in (
         lambda: charge(path, "taxis", "replace", TENTH),
         lambda: check_affordable(path, "taxis", "replace", TENTH, budget=(1.0, 1e-5)),
-        lambda: open_ledger(path, BUDGET),
+        lambda: charge(path, "taxis", "replace", TENTH, budget=(1.0, 1e-5)),
     ):
         with pytest.raises(ValueError, match=f"^{DAMAGE}$"):
             use()

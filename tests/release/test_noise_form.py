@@ -171,12 +171,13 @@ def test_the_command_takes_each_mechanism(call, tmp_path):
     (tmp_path / "labels.csv").write_text("a\nb\n")
     (tmp_path / "trips.csv").write_text("from,to\n" + "a,b\n" * 40)
     base = ("privatize-model", tmp_path / "trips.csv", "--epsilon", 1, "--labels", tmp_path / "labels.csv")
-    for name, more in (("discrete-laplace", ()), ("discrete-gaussian", ("--delta", 1e-6))):
+    gaussian = ("--delta", 1e-6)
+    for name, more in (("discrete-laplace", ()), ("laplace", ()), ("discrete-gaussian", gaussian), ("gaussian", gaussian)):
         code, _, told = call(*base, "--mechanism", name, *more, "-o", tmp_path / name)
         assert code == 0, told
         assert read_release(tmp_path / name / "model.nc").noisy_count.shape == (2, 2)
         assert float(error_bars(tmp_path / name).upper.max()) <= 1
-    assert call(*base, "--mechanism", "laplace", "-o", tmp_path / "x")[0] == 2
+    assert call(*base, "--mechanism", "geometric", "-o", tmp_path / "x")[0] == 2
     code, _, told = call(*base, "--mechanism", "discrete-laplace", "--form", "paper", "-o", tmp_path / "x")
     assert code == 2
     assert "The paper's form is one of" in told

@@ -7,9 +7,9 @@ import pathlib
 import numpy as np
 import pytest
 
+from dpjax._atomic import check_usable, write_folder
 from dpjax.release import Plan, error_bars, read_release, write_private, write_release
-from dpjax.release import model as room
-from dpjax.release.model import publish, spreadsheet_safe
+from dpjax.release.model import dataset, spreadsheet_safe
 from tests.release.conftest import records_of
 
 STRANGE = ('=HYPERLINK("http://x")', "a,b", "two\nlines", "-3", '"quoted"', "@sum")
@@ -74,8 +74,6 @@ def test_no_two_labels_become_one_in_a_spreadsheet_and_all_come_back(tmp_path):
 
 
 def test_a_place_is_tried_before_it_is_used(tmp_path):
-    from dpjax.release.model import check_usable
-
     check_usable(tmp_path / "new", "--out")
     assert list(tmp_path.iterdir()) == []
     for wrong, said in (
@@ -96,7 +94,7 @@ def test_a_failure_leaves_nothing(tmp_path):
         raise OSError(28, "No space left on device")
 
     with pytest.raises(OSError, match="No space left"):
-        publish(tmp_path / "out", {"a": lambda path: path.write_text("whole"), "b": fail})
+        write_folder(tmp_path / "out", {"a": lambda path: path.write_text("whole"), "b": fail})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -118,7 +116,7 @@ def test_what_is_there_is_not_touched(tmp_path, written):
 def test_the_private_report_is_its_owners_alone(tmp_path, monkeypatch):
     write_private(tmp_path / "report.txt", "text")
     assert os.stat(tmp_path / "report.txt").st_mode & 0o777 == 0o600
-    monkeypatch.setattr(room.os, "rename", lambda *_: (_ for _ in ()).throw(OSError(5, "failed")))
+    monkeypatch.setattr(os, "rename", lambda *_: (_ for _ in ()).throw(OSError(5, "failed")))
     with pytest.raises(OSError, match="failed"):
         write_private(tmp_path / "other.txt", "text")
     assert [path.name for path in tmp_path.iterdir()] == ["report.txt"]
@@ -133,7 +131,7 @@ def test_error_bars_cover_the_means_and_with_known_totals_the_shares(plan):
     shares = matrix / np.maximum(totals, 1)
     covered, narrow, known, wide = [], [], [], []
     for _ in range(300):
-        data = room.dataset(plan.draw(records_of(matrix)), plan.statement())
+        data = dataset(plan.draw(records_of(matrix)), plan.statement())
         bars = error_bars(data, level=0.8)
         covered.append((bars.lower.values <= means) & (means <= bars.upper.values))
         narrow.append(np.abs(bars.estimate.values - means)[1] < bars.standard_error.values[1] / 3)

@@ -9,7 +9,8 @@ from scipy.stats import kstest
 
 from dpjax.release import Plan, RecordError, Records
 from dpjax.release.model import LARGEST_TOTAL, resolution, smoothed, supported_totals
-from dpjax.release.statement import build, in_words
+from dpjax.release.plan import build
+from dpjax.release.statement import Statement
 from tests.release.conftest import LABELS, records_of
 
 
@@ -62,7 +63,7 @@ def test_the_statement_is_a_function_of_the_plan_and_holds_nothing_else(plan, re
     plan.draw(records)
     assert plan.statement() == before
     assert not {"counts", "records", "model", "draw"} & set(inspect.signature(build).parameters) - {"draws"}
-    words = " ".join(in_words(before).split())
+    words = " ".join(str(Statement(before)).split())
     for said in ("replacing any one record", "persons are not", "epsilon", "scale exactly", "random source", "draws a row"):
         assert said in words
     assert before["scale_exactly"] == str(plan.form.scale)
@@ -90,7 +91,7 @@ def test_the_papers_form_only_by_choice_with_what_it_assumes():
     assert model.draws[1].sum() == 0
     assert model.probabilities[1].tolist() == [1 / 3] * 3
     assert model.draws[2, 2] == 0
-    words = " ".join(in_words(plan.statement()).split())
+    words = " ".join(str(plan.statement()).split())
     for said in ("how many records each row holds", "every share of every row is at least 0.1", "was not checked"):
         assert said in words
     for wrong in ({"eta": None}, {"eta": 0.1, "adjacency": "add-remove"}, {"eta": 0.1, "support": "private"}):

@@ -10,7 +10,7 @@ import pytest
 
 from dpjax.chains import MarkovChain
 from dpjax.release import TrajectoryRelease
-from dpjax.release.ledger import ChainBudget, chain_cost
+from dpjax.release.stream import ChainBudget, chain_cost
 from tests.release_trajectory.random_chains import random_chain
 
 STEPS = 4

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from dpjax.chains import MarkovChain
-from dpjax.release import TrajectoryRelease, trajectory_statement
+from dpjax.release import StreamPlan, TrajectoryRelease, trajectory_statement
+from dpjax.release.stream import TARGETS, PublicRun, epsilon_for
 from dpjax.release.trajectory import STEPS
-from dpjax.release.trajectory_statement import TARGETS, PublicRun, epsilon_for, trajectory_price
 from dpjax.selection import permute_and_flip
 from tests.release_trajectory.random_chains import P4, random_chain
 
@@ -55,9 +55,8 @@ def test_an_epsilon_for_a_target_keeps_it(seed):
 
 def test_the_price_is_a_function_of_the_chain_and_needs_no_stream(chain3, call, tmp_path):
     release = TrajectoryRelease(chain=chain3, epsilon=1, rho=3)
-    fields = trajectory_statement(release).fields
-    lines = trajectory_price(release, fields)
-    assert lines == trajectory_price(TrajectoryRelease(chain=chain3, epsilon=1, rho=3), fields)
+    lines = StreamPlan(release=release).price()
+    assert lines == StreamPlan(release=TrajectoryRelease(chain=chain3, epsilon=1, rho=3)).price()
     assert [line.split()[:3] for line in lines[-1 - len(TARGETS) : -1]] == [["at", "most", str(target)] for target in TARGETS]
     code, out, errors = call(b"SECRET\n", "--price", "-o", tmp_path / "absent" / "out")
     assert (code, errors) == (0, "")
@@ -69,4 +68,4 @@ def test_the_price_is_a_function_of_the_chain_and_needs_no_stream(chain3, call, 
 
 def test_a_chain_without_a_choice_has_a_price_too():
     release = TrajectoryRelease(chain=MarkovChain.from_matrix([[0.0, 1.0], [1.0, 0.0]]), epsilon=1, rho=1)
-    assert any("100.0%" in line for line in trajectory_price(release, trajectory_statement(release).fields))
+    assert any("100.0%" in line for line in StreamPlan(release=release).price())

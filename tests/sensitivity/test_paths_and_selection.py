@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dpjax.paths import distances_by_relaxation, min_plus_closure, most_likely_path, traced_lengths
-from dpjax.paths.relaxation import pad_rows
+from dpjax.paths import most_likely_path
+from dpjax.paths.closure import min_plus_closure
+from dpjax.paths.distances import traced_lengths
+from dpjax.paths.relaxation import distances_by_relaxation, pad_rows
 from dpjax.selection import exponential_mechanism, permute_and_flip
 
 MECHANISMS = pytest.mark.parametrize("mechanism", [permute_and_flip, exponential_mechanism])

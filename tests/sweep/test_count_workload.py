@@ -248,8 +248,8 @@ def test_the_support_is_kept_and_said_to_be_declared():
     [
         ({"epsilon": 1.0}, r"mechanism\.name is missing"),
         (
-            {"name": "laplace", "epsilon": 1.0},
-            r"mechanism\.name is 'laplace'. Input should be 'pseudocount', 'discrete-laplace'",
+            {"name": "geometric", "epsilon": 1.0},
+            r"mechanism\.name is 'geometric'. Input should be 'pseudocount', 'discrete-laplace'",
         ),
         ({"name": "discrete-laplace"}, r"mechanism\.epsilon is missing"),
         ({"name": "discrete-laplace", "epsilon": 0}, r"mechanism\.epsilon is 0. Input should be greater than 0"),

@@ -1,9 +1,9 @@
 """Whole tables of counts released by a registered mechanism, at a target (epsilon, delta): `count-matrix` and `count-comparison`.
 
-Every mechanism of `dpjax.counts` can be swept, and one of your own by its registered name or as "package.module:name". [mechanism] holds name,
-epsilon and, for a mechanism that spends one, delta. adjacency: "replace" (the default) or "add-remove". support: "all" (the default) or
-"observed" (the transitions seen are declared public). precision: of the draws. The other keys are the options of the mechanisms. Every key may be
-an axis, `name` too; then a mechanism leaves the keys that it has no use for.
+Every mechanism of `dpjax.counts` can be swept, and one of your own by its registered name or as "package.module:name". [mechanism] holds
+name, epsilon and, for a mechanism that spends one, delta. adjacency: "replace" (the default) or "add-remove". support: "all" (the default)
+or "observed" (the transitions seen are declared public). precision: of the draws. The other keys are the options of the mechanisms. Every
+key may be an axis, `name` too; then a mechanism leaves the keys that it has no use for.
 
 For every mechanism and every draw, the private row p becomes last
 
@@ -12,18 +12,19 @@ For every mechanism and every draw, the private row p becomes last
 so that every transition of the support has a positive probability: a projection that sets cells to 0, or a Dirichlet share that
 underflows, leaves no chain without a stationary law. None of this reads the counts again: it costs no privacy.
 
-`count-matrix` takes square counts. Each cell stores the exact delta of its mechanism, its public parameters and the true stationary law, and takes
-the measures of every workload that releases a whole matrix.
+`count-matrix` takes square counts. Each cell stores the exact delta of its mechanism, its public parameters and the true stationary law,
+and takes the measures of every workload that releases a whole matrix.
 
-`count-comparison` takes square counts or one vector, and measures what `dpjax compare` tells: of the rows, each weighted with its share of the
-records, the divergence KL(C_i || p_i) and the total variation; of square counts the total variation of the stationary laws. Where an expected
-error has a closed form it is stored beside.
+`count-comparison` takes square counts or one vector, and measures what `dpjax compare` tells: of the rows, each weighted with its share of
+the records, the divergence KL(C_i || p_i) and the total variation; of square counts the total variation of the stationary laws. Where an
+expected error has a closed form it is stored beside.
 
 Results depend on the counts: they are experiments, not releases.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import functools
@@ -37,13 +38,13 @@ import pydantic
 from jaxtyping import Array, Bool, Float
 
 from dpjax import counts as mechanisms
-from dpjax._errors import invalid, require
+from dpjax._errors import InputError, invalid, require
 from dpjax.chains import gth
 from dpjax.counts import CountMechanism, Neighbours, Target
 from dpjax.counts.protocol import parameters
 from dpjax.sweep.grid import Table, validated
 from dpjax.sweep.workload import Coordinate, Label, Prepared, Quantity, Scalar
-from dpjax.sweep.workloads._common import MEASURES, STATIONARY, KnownChain, cell_table, known_chain, measured, shown, shown_key
+from dpjax.sweep.workloads import MEASURES, STATIONARY, KnownChain, cell_table, known_chain, measured, shown, shown_key
 
 _SUPPORTS = {
     "all": "support: all pairs of states, public",
@@ -108,6 +109,14 @@ class CountTable(Table):
     support: Literal["all", "observed"] = pydantic.Field(default="all", title="where the public support comes from")
     uniform_weight: float = pydantic.Field(default=1e-9, ge=1e-20, lt=1, title="weight of the uniform law in every private row")
     precision: Literal["float32", "float64"] = pydantic.Field(default="float32", title="type of the draws")
+
+    @pydantic.field_validator("name", mode="before")
+    @classmethod
+    def _by_its_name(cls, word: Any) -> Any:
+        """The mechanism's name for one of its aliases."""
+        with contextlib.suppress(InputError):  # what is none is refused with the list of the names
+            return word if ":" in str(word) else mechanisms.mechanism(word).name
+        return word
 
 
 def table_of(more: Sequence[str] = ()) -> type[CountTable]:

@@ -31,8 +31,8 @@ from dpjax.simplex.rows import smallest_shares
 from dpjax.simplex.theorem1 import strongest_epsilon
 from dpjax.sweep.grid import Table
 from dpjax.sweep.workload import Label, Prepared, Quantity, Scalar
-from dpjax.sweep.workloads._common import MEASURES, STATIONARY, KnownChain, cell_table, known_chain, measured, shown, shown_key
-from dpjax.theory import ergodicity_bound, stationary_bound
+from dpjax.sweep.workloads import MEASURES, STATIONARY, KnownChain, cell_table, known_chain, measured, shown, shown_key
+from dpjax.theory.dirichlet import ergodicity_bound, stationary_bound
 
 AXES = {
     "k_factor": Label(long_name="every row's concentration k_i as a multiple of 3/(2 eta_i)"),

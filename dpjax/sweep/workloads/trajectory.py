@@ -28,7 +28,7 @@ from dpjax._errors import invalid, require
 from dpjax.chains import MarkovChain
 from dpjax.sweep.grid import Table, axis_values, validated
 from dpjax.sweep.workload import Coordinate, Label, Prepared, Quantity, Scalar
-from dpjax.sweep.workloads._common import cell_table
+from dpjax.sweep.workloads import cell_table
 from dpjax.sweep.workloads.trajectory_exact import EXACT, Source, errors, exact_quantities, index_of, sensitive_trajectory
 from dpjax.trajectory import agreement, path_errors, protocol, running_maximum
 from dpjax.trajectory.exact import transition_lengths

@@ -1,4 +1,6 @@
-"""Where a sensitive trajectory comes from: the data set, labels in the config, or a seeded walk of the chain.
+"""The sensitive trajectory of a sweep, and what a cell knows exactly of its private versions, without sampling.
+
+*Where it comes from* (`Source`): the data set, labels in the config, or a seeded walk of the chain.
 
 [mechanism.trajectory]
 source = "data"          the data set's own trajectory number `index`
@@ -6,11 +8,9 @@ source = "labels"        labels = ["AA", "AA", "A", ...]
 source = "simulated"     `steps` transitions of the chain from the state `first` (a label; left out, the state entered most often),
                          each the inverse of the row's cumulative law at one uniform of a NumPy generator seeded with `seed`
 
-What a cell of a sweep over private trajectories knows exactly, without sampling.
-
-For the sensitive trajectory s_0..s_n, thresholds v and lengths l: P(max_t G(s'_t, s_t) > v), E G(s'_t, s_t), P(s'_t = s_t), and mean and
-standard deviation of the empirical entropy H_l of the private trajectory (nats a transition); of a trajectory of the chain itself from the
-same initial law; and H_l of the sensitive trajectory.
+*What a cell knows.* For the sensitive trajectory s_0..s_n, thresholds v and lengths l: P(max_t G(s'_t, s_t) > v), E G(s'_t, s_t), P(s'_t =
+s_t), and mean and standard deviation of the empirical entropy H_l of the private trajectory (nats a transition); of a trajectory of the
+chain itself from the same initial law; and H_l of the sensitive trajectory.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from dpjax.chains import MarkovChain
 from dpjax.sweep.grid import Table
 from dpjax.sweep.workload import Quantity
 from dpjax.trajectory.exact import ExactLaw, entropies
-from dpjax.trajectory.graph import ChainGraph, Tables
+from dpjax.trajectory.graph import ChainGraph
 from dpjax.trajectory.protocol import TrajectoryProtocol
+from dpjax.trajectory.steps import Tables
 
 _KEYS = {"data": {"index"}, "labels": {"labels"}, "simulated": {"steps", "seed", "first"}}
 

@@ -20,7 +20,7 @@ from dpjax._errors import invalid, require
 from dpjax.simplex import DirichletMechanism, expected_kl, expected_kl_bound, log_dirichlet
 from dpjax.sweep.grid import Table
 from dpjax.sweep.workload import Coordinate, Label, Prepared, Quantity, Scalar
-from dpjax.sweep.workloads._common import cell_table
+from dpjax.sweep.workloads import cell_table
 
 AXES = {
     "k": Label(long_name="concentration k"),
