@@ -6,6 +6,9 @@
 *Traced* (under `jit`, `vmap`, `grad`, `scan`). The same call returns the traced value in the dtype of its inputs, not rounded. Checks of values
 are skipped: a trace has none. Checks of shapes and dtypes always run.
 
+*Pytrees.* Mechanisms and other values with checked fields are pytrees (`frozen_pytree`): numbers are leaves, words and structure are static.
+Unflattening checks nothing, since leaves may be tracers, None or any object.
+
 *Debugging.* Inside `with debug_checks():` the skipped checks become `jax.experimental.checkify` errors (`check_traced`):
 
     with dpjax.debug_checks():
@@ -17,8 +20,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
-from typing import Any, ParamSpec
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from fractions import Fraction
+from typing import Any, ParamSpec, TypeVar
 
 import jax
 import numpy as np
@@ -27,6 +31,7 @@ from jax.experimental import checkify
 from dpjax._errors import require
 
 _Arguments = ParamSpec("_Arguments")
+_Class = TypeVar("_Class", bound=type)
 _debug = jax.make_user_context(False)  # part of the key of every trace, so that a cached program is not taken for a checked one
 
 
@@ -68,6 +73,19 @@ def check_traced(condition: Any, argument: str, rule: str, **values: Any) -> Non
         checkify.check(jax.numpy.all(condition), f"{argument} must {rule}", **values)
 
 
+@contextlib.contextmanager
+def at_trace_time() -> Iterator[None]:
+    """A context in which functions of concrete values run at once, in float64, within a trace too: what they make can be kept."""
+    with jax.ensure_compile_time_eval(), jax.enable_x64(True):
+        yield
+
+
+def float_dtype(*values: Any) -> Any:
+    """The float type of a traced result: that of the traced floating leaves of `values`, JAX's default where there is none."""
+    found = [x for x in jax.tree.leaves(values) if is_traced(x) and jax.numpy.issubdtype(x.dtype, jax.numpy.floating)]
+    return jax.numpy.result_type(*found) if found else jax.dtypes.canonicalize_dtype(float)
+
+
 def in_float64(function: Callable[_Arguments, Any]) -> Callable[_Arguments, Any]:
     """`function` run in float64 on the host's arguments, its arrays returned as NumPy; do not call the result under a trace."""
 
@@ -77,3 +95,53 @@ def in_float64(function: Callable[_Arguments, Any]) -> Callable[_Arguments, Any]
             return jax.tree.map(np.asarray, function(*args, **kwargs))
 
     return wrapped
+
+
+class _Static:
+    """An array as static structure of a pytree: equal arrays are one structure, so that a program compiles once for them."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+        self._key = array.shape, array.dtype.str, array.tobytes()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Static) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        return repr(self.array)
+
+
+def frozen_pytree(*leaves: str, static: Sequence[str] = ()) -> Callable[[_Class], _Class]:
+    """A class decorator: the class is a pytree whose children are the attributes `leaves`; those in `static` are structure.
+
+    Unflattening sets the attributes and runs neither `__init__` nor a check. A Fraction is a float as a leaf. NumPy arrays may be static; other
+    static values are hashable.
+    """
+
+    def register(cls: _Class) -> _Class:
+        def structure(value: Any) -> tuple[Any, ...]:
+            given = (getattr(value, name) for name in static)
+            return tuple(_Static(x) if isinstance(x, np.ndarray) else x for x in given)
+
+        def flatten(value: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+            given = (getattr(value, name) for name in leaves)
+            return tuple(float(x) if isinstance(x, Fraction) else x for x in given), structure(value)
+
+        def with_keys(value: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+            children, known = flatten(value)
+            return tuple((jax.tree_util.GetAttrKey(name), x) for name, x in zip(leaves, children, strict=True)), known
+
+        def unflatten(known: tuple[Any, ...], children: Iterable[Any]) -> Any:
+            value: Any = object.__new__(cls)
+            whole = (x.array if isinstance(x, _Static) else x for x in known)
+            for name, x in zip((*leaves, *static), (*children, *whole), strict=True):
+                object.__setattr__(value, name, x)
+            return value
+
+        jax.tree_util.register_pytree_with_keys(cls, with_keys, unflatten, flatten)
+        return cls
+
+    return register

@@ -26,8 +26,9 @@ from dpjax.chains import elasticities, simulate
 from dpjax.design import first_order_elasticity, stationary_elasticity
 from dpjax.plot import sensitivity as figures
 from dpjax.plot import style
-from dpjax.simplex import PublicRows, corner_epsilon, equation6, kl_of_shares
-from dpjax.trajectory import traced_exceedance
+from dpjax.simplex import PublicRows, equation6, expected_kl
+from dpjax.simplex.hockey_stick import corner_epsilon
+from dpjax.trajectory import TrajectoryMechanism, exact_law
 from experiments.runs import CONFIGS
 
 Config = dict[str, Any]
@@ -93,10 +94,13 @@ def tail(config: Config) -> xr.Dataset:
     chain = dpjax.MarkovChain.from_counts(data.counts, labels=data.labels)
     P, v = np.asarray(chain.matrix), float(study["threshold"])
     word = np.asarray(simulate(jax.random.key(study["seed"]), chain, study["steps"]), np.int32)
+
+    def log_tail(P: Any) -> Any:
+        mechanism = TrajectoryMechanism(dpjax.MarkovChain.from_matrix(P), epsilon=m["epsilon"], rho=m["rho"])
+        return jnp.log(exact_law(mechanism, word, start=int(word[0])).exceedance(v))
+
     with jax.enable_x64(True):
-        start = jax.nn.one_hot(word[0], chain.n_states, dtype=jnp.float64)
-        f = jax.jit(jax.value_and_grad(lambda P: jnp.log(traced_exceedance(P, word, start, v, m["epsilon"], m["rho"]))))
-        value, gradient = (np.asarray(x) for x in f(jnp.asarray(P)))
+        value, gradient = (np.asarray(x) for x in jax.jit(jax.value_and_grad(log_tail))(jnp.asarray(P)))
     require(np.isfinite(value), "study.threshold", v, "no private trajectory gets that far away: take a smaller one")
     i, j = np.nonzero(P)
     labels = np.array([str(x) for x in data.labels])
@@ -170,7 +174,7 @@ def _model(data: datasets.Dataset) -> tuple[np.ndarray, PublicRows]:
 def _kl(C: np.ndarray, k: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean KL by Theorem 2 and its slope in k."""
     with jax.enable_x64(True):
-        value, slope = jax.vmap(jax.value_and_grad(lambda k: kl_of_shares(jnp.asarray(C), k)))(jnp.asarray(k))
+        value, slope = jax.vmap(jax.value_and_grad(lambda k: expected_kl(C, k)))(jnp.asarray(k))
     return np.asarray(value), np.asarray(slope)
 
 
@@ -188,8 +192,7 @@ def _epsilons(*settings: tuple[Any, Any, Any, Any]) -> list[tuple[np.ndarray, np
 def _theorem1(k: np.ndarray, eta: float, counts: np.ndarray, gamma: float) -> np.ndarray:
     """A-Theorem 1's epsilon, NaN below its smallest k."""
     arrays = np.broadcast_arrays(k, eta, float(counts.sum()), float(len(counts)), gamma, 1 - 2 * eta)
-    with jax.enable_x64(True):
-        return np.where(k >= 1.5 / eta, np.asarray(equation6(*map(jnp.asarray, arrays))), np.nan)
+    return np.where(k >= 1.5 / eta, equation6(*arrays), np.nan)
 
 
 def main() -> None:

@@ -45,7 +45,7 @@ import functools
 import math
 import sys
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -54,10 +54,17 @@ from jaxtyping import Array, Float
 from scipy import fft, signal, special
 
 from dpjax._errors import require_word
+from dpjax._tracing import is_traced
 from dpjax.counts.neighbours import PersonBound
 from dpjax.simplex import rows as domain
-from dpjax.simplex._rounding import Numbers, Real, check_delta, check_epsilon, delta_up, in_blocks
-from dpjax.simplex.hockey_stick import log_corner_claim, log_corner_delta, log_gamma_claim, log_gamma_hockey_stick
+from dpjax.simplex._rounding import Numbers, Real, check_delta, check_epsilon, delta_up, in_blocks, in_trace
+from dpjax.simplex.hockey_stick import (
+    log_corner_claim,
+    log_corner_delta,
+    log_gamma_claim,
+    log_gamma_hockey_stick,
+    where_curve_passes,
+)
 
 
 @jax.jit
@@ -89,6 +96,20 @@ def record_delta(adjacency: str, epsilon: Numbers, scale: Numbers, pseudocount: 
     return delta_up(_LOG_DELTA[adjacency](*np.broadcast_arrays(epsilon, scale, pseudocount)))
 
 
+_TRACED = {"replace": log_pseudocount_delta, "add-remove": log_add_remove_delta}
+_TRACED_EPSILON = {relation: functools.partial(where_curve_passes, curve) for relation, curve in _TRACED.items()}
+
+
+def traced_record_delta(relation: str, epsilon: Real, scale: Real, pseudocount: Real) -> jax.Array:
+    """delta(epsilon) of Theorem 7 for one record where an argument is traced, unrounded; arguments broadcast."""
+    return jnp.exp(in_trace(_TRACED[relation], epsilon, scale, pseudocount))
+
+
+def traced_record_epsilon(relation: str, delta: Real, scale: Real, pseudocount: Real) -> jax.Array:
+    """The epsilon at which that curve passes delta, where an argument is traced, unrounded; arguments broadcast."""
+    return in_trace(_TRACED_EPSILON[relation], delta, scale, pseudocount)
+
+
 _ABOVE_ZERO, _NEAR = math.ulp(0.0), sys.float_info.min
 _RELATIVE = 4 * sys.float_info.epsilon
 
@@ -105,11 +126,26 @@ def _log_add_remove_limit(epsilon: float, alpha: float) -> float:
 _LOG_LIMIT = {"replace": _log_replace_limit, "add-remove": _log_add_remove_limit}
 
 
-def least_pseudocount(*, epsilon: Real, delta: Real, adjacency: str = "replace") -> float:
+def _traced_limit(replace: bool, alpha: Array, epsilon: Array) -> Array:
+    """log of the limit of delta for s -> 0, falling in alpha: 0 at alpha = 0."""
+    if replace:
+        return -alpha * epsilon - jnp.log1p(2 * alpha)
+    large, small = jnp.where(alpha > 1, alpha, 1.0), jnp.where((alpha > 0) & (alpha <= 1), alpha, 1.0)
+    ratio = jnp.where(alpha > 1, jnp.log1p(1 / large), jnp.log1p(small) - jnp.log(small))
+    return -alpha * (epsilon + ratio) - jnp.log1p(alpha)
+
+
+_TRACED_LEAST = {
+    word: functools.partial(where_curve_passes, functools.partial(_traced_limit, word == "replace")) for word in _LOG_LIMIT
+}
+
+
+def least_pseudocount(*, epsilon: Real, delta: Real, adjacency: str = "replace") -> Any:
     """The pseudo-count, in records, above which some scale is (epsilon, delta)-private and at which none is; to 1e-13 relative.
 
     epsilon >= 0 (nats) and delta in (0, 1) are single numbers; it depends on nothing else. Not rounded to a safe side, and not clipped:
     `PseudocountMechanism.calibrate` verifies what it returns, and takes pseudo-counts from 1e-6 to 1e12. Theorem 7, the limit s -> 0.
+    Traced: in the dtype of what is traced, with the derivatives of the implicit function.
 
     >>> round(least_pseudocount(epsilon=1.0, delta=1e-6), 3)
     10.706
@@ -117,8 +153,10 @@ def least_pseudocount(*, epsilon: Real, delta: Real, adjacency: str = "replace")
     from scipy.optimize import brentq
 
     domain.check_one(epsilon=epsilon, delta=delta)
-    e, d = float(check_epsilon(epsilon)), float(check_delta(delta))
     require_word(adjacency, "adjacency", _LOG_LIMIT, ADJACENCY_WORDS)
+    if is_traced(epsilon, delta):
+        return in_trace(_TRACED_LEAST[adjacency], check_delta(delta), check_epsilon(epsilon))
+    e, d = float(check_epsilon(epsilon)), float(check_delta(delta))
     log_limit, log_delta = _LOG_LIMIT[adjacency], math.log(d)
     # twice what either factor of the limit asks for alone: the root lies below, also where rounding has the last word
     most = min(1 / d, -2 * log_delta / e) if e > 0 else 1 / d

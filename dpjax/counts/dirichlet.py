@@ -26,6 +26,7 @@ from jaxtyping import Array, Bool, Float
 from dpjax._errors import invalid, require
 from dpjax._random import checked_key
 from dpjax._rationals import shown, verified
+from dpjax._tracing import frozen_pytree, is_traced
 from dpjax.counts.neighbours import Neighbours
 from dpjax.counts.postprocess import (
     checked_counts,
@@ -52,10 +53,12 @@ class DirichletOptions(Options):
     )
 
 
+@frozen_pytree("_matrix", "eta")
 class DirichletRows(CountMechanism):
     """counts -> rows Dirichlet(k_i C_i) on the public rows of `matrix`; withheld and constant rows are uniform on their support.
 
     Made by `on_table`, since what is public of a table sets k_i. eta: the floor for a release, whose k_i are found once the totals are known.
+    A pytree of the matrix mechanism and the floor.
     """
 
     name: ClassVar[str] = "dirichlet"
@@ -136,9 +139,10 @@ class DirichletRows(CountMechanism):
         key = checked_key(key)
         values = checked_counts(counts)
         shares = values / values.sum(axis=-1, keepdims=True)
-        k, still, uniform = (jnp.asarray(x) for x in self._public())
-        drawn = dirichlet(key, jnp.where(still, uniform, jnp.asarray(k, values.dtype)[:, None] * shares), 1)[0]
-        return jnp.where(still, jnp.asarray(uniform, values.dtype), drawn)
+        k, still, uniform = self._public()
+        public = jnp.broadcast_to(jnp.asarray(uniform, values.dtype), values.shape)
+        drawn = dirichlet(key, jnp.where(still, public, jnp.asarray(k, values.dtype)[:, None] * shares), 1)[0]
+        return jnp.where(still, public, drawn)
 
     def law(self, counts: np.ndarray, support: Bool[np.ndarray, "rows n"], dtype: np.dtype) -> Law:
         """The shapes of the rows, which rows are not drawn, and their uniform law."""
@@ -169,11 +173,11 @@ class DirichletRows(CountMechanism):
         shares = counts / counts.sum(axis=1, keepdims=True)
         return np.where(self.matrix.rows.support, np.asarray(self.matrix.k)[:, None] * shares, 0.0)
 
-    def _public(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _public(self) -> tuple[Any, np.ndarray, np.ndarray]:
         """k (rows,), which rows are not drawn (rows, 1), the uniform rows (rows, n)."""
         m = self.matrix
         still = (m.rows.constant | np.asarray(m.withheld))[:, None]
-        return np.asarray(m.k), still, m.rows.support / m.rows.n_categories[:, None]
+        return m.k if is_traced(m.k) else np.asarray(m.k), still, m.rows.support / m.rows.n_categories[:, None]
 
 
 register(DirichletRows, "paper")

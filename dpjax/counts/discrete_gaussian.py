@@ -23,27 +23,36 @@ cancellation but in 1 - e^(-a), by expm1. Sums stop where terms fall below 1e-32
     delta(epsilon) <= min over a > 1 of e^{(a - 1)(a rho - epsilon)} (1 - 1/a)^a / (a - 1)
 
 (Theorem 4 and Proposition 12 there).
+
+*Traced.* The same sums, in blocks of terms whose number follows the variance, unrounded; draws invert a table of fixed width, whose reach
+limits the variance to 6e6.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, ClassVar
 
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Float
 
 from dpjax import _exact
 from dpjax._errors import invalid, require
 from dpjax._rationals import as_written
+from dpjax._tracing import check_traced, frozen_pytree, is_traced, require_concrete
 from dpjax.counts.neighbours import Neighbours, PersonBound, given
-from dpjax.counts.noise import LARGEST, NoiseMechanism, NoiseSampler, symmetric_noise
+from dpjax.counts.noise import LARGEST, TAIL, NoiseMechanism, NoiseSampler, symmetric_noise
 from dpjax.counts.postprocess import checked_delta, checked_epsilon, checked_postprocess
 from dpjax.counts.protocol import Parameter, Replaced, Variant, register
+from dpjax.simplex._rounding import check_delta, check_epsilon, in_trace
+from dpjax.simplex.hockey_stick import where_curve_passes
 
 _SAFETY = 1 + 1e-12
 _REACH = 39.0  # standard deviations: e^(-39^2/2) = 1e-330
@@ -74,6 +83,54 @@ def gaussian_delta(epsilon: float, variance: float, adjacency: str = "replace") 
     excess = epsilon - loss - _ULPS * (epsilon + np.abs(loss))  # their difference cancels: rounded to the safe side
     delta = float((mass * -np.expm1(np.minimum(excess, 0.0))).sum()) * _SAFETY
     return min(1.0, max(delta, np.finfo(np.float64).tiny))
+
+
+_TERMS = 512  # of a sum, in a block
+_Term = Callable[[Array], Array]
+
+
+def _sum_of(term: _Term, first: Array, count: Array) -> Array:
+    """The sum of term(x) over x = first, first + 1, ..., at least `count` of them: forward derivatives only."""
+
+    def add(i: Array, total: Array) -> Array:
+        return total + term(first + i.astype(first.dtype) * _TERMS + jnp.arange(_TERMS, dtype=first.dtype)).sum()
+
+    return lax.fori_loop(0, jnp.ceil(count / _TERMS).astype(jnp.int32), add, jnp.zeros_like(first))
+
+
+def _log_delta(move: str, epsilon: Array, v: Array) -> Array:
+    """log of `gaussian_delta` at one epsilon and variance, traced, unrounded."""
+    reach = jnp.ceil(_REACH * jnp.sqrt(2 * lax.stop_gradient(v))) + 2
+    z = _sum_of(lambda x: jnp.exp(-(x**2) / (2 * v)), -reach, 2 * reach + 1)
+    if move == "replace":
+        even = _sum_of(lambda x: jnp.exp(-(x**2) / v), -reach, 2 * reach + 1)
+        odd = _sum_of(lambda x: jnp.exp(-((x + 0.5) ** 2) / v), -reach, 2 * reach + 1)
+        start = jnp.floor(epsilon * v - 1)
+
+        def excess(d: Array) -> Array:
+            mass = jnp.exp(-(d**2) / (4 * v)) * jnp.where(d % 2 == 0, even, odd) / z**2
+            return mass * -jnp.expm1(jnp.minimum(epsilon - (1 + d) / v, 0.0))
+
+    else:
+        start = jnp.floor(epsilon * v - 0.5)
+
+        def excess(d: Array) -> Array:
+            return jnp.exp(-(d**2) / (2 * v)) / z * -jnp.expm1(jnp.minimum(epsilon - (1 + 2 * d) / (2 * v), 0.0))
+
+    start = jnp.clip(lax.stop_gradient(start), -reach, reach)
+    return jnp.log(_sum_of(excess, start, jnp.maximum(reach - start, 0) + reach))
+
+
+def _log_concentrated(epsilon: Array, rho: Array) -> Array:
+    """log of `concentrated_delta`, traced, unrounded: never above 0."""
+    orders = jnp.asarray(1 + np.geomspace(1e-3, 1e6, 4000))
+    each = (orders - 1) * (orders * rho - epsilon) + orders * jnp.log1p(-1 / orders) - jnp.log(orders - 1)
+    return jnp.minimum(each.min(), 0.0)
+
+
+_CURVES = {move: functools.partial(_log_delta, move) for move in ("replace", "add-remove")}
+_TRACED = {name: jnp.vectorize(curve) for name, curve in (*_CURVES.items(), ("person", _log_concentrated))}
+_TRACED_EPSILON = {name: functools.partial(where_curve_passes, curve) for name, curve in _TRACED.items()}
 
 
 def calibrated_variance(epsilon: float, delta: float, adjacency: str = "replace") -> Fraction:
@@ -109,6 +166,19 @@ def tail_table(variance: float, dtype: np.dtype) -> np.ndarray:
     return np.pad(tail, (0, width - len(tail))).astype(dtype)
 
 
+def _traced_table(variance: Array, dtype: np.dtype) -> Array:
+    """`tail_table` of width TAIL for a traced variance; NaN where that is too short."""
+    v = jnp.asarray(variance, dtype)
+    longest = TAIL**2 / (-2.0 * math.log(float(np.finfo(dtype).tiny)))
+    mass = jnp.exp(-(jnp.arange(TAIL, dtype=dtype) ** 2) / (2 * v))
+    tail = 2 * jnp.cumsum(mass[:0:-1])[::-1] / (2 * mass.sum() - 1)
+    return jnp.where(v <= longest, jnp.append(tail, jnp.zeros(1, dtype)), jnp.nan)
+
+
+def _traced_noise(key: Array, like: Array, tail: Array) -> Array:
+    return symmetric_noise(key, like, tail) + 0 * tail[0]  # NaN stays NaN
+
+
 def concentrated_delta(epsilon: float, rho: float) -> float:
     """delta at epsilon of a rho-zero-concentrated mechanism, rounded up: any order a is valid, the best of many is taken."""
     orders = 1 + np.geomspace(1e-3, 1e6, 4000)
@@ -137,16 +207,20 @@ def _concentrated_variance(epsilon: float, delta: float, squared: int) -> Fracti
     return Fraction(high, _PERSON_GRID)
 
 
+@frozen_pytree("variance", static=("adjacency", "postprocess"))
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DiscreteGaussianMechanism(NoiseMechanism):
     """counts -> counts + discrete Gaussian noise -> the simplex. variance: that of the exponent, public.
+
+    A pytree: the variance is a leaf, a float where a Fraction was given, and may be traced. Figures of traced numbers are unrounded, in their
+    dtype, and differentiable; draws are whole-number noise, of derivative 0 in the variance.
 
     >>> m = DiscreteGaussianMechanism.calibrate(epsilon=1.0, delta=1e-6)
     >>> m.exact_delta(1.0) <= 1e-6
     True
     """
 
-    variance: float | int | Fraction
+    variance: Any  # a number or a Fraction
     adjacency: Neighbours | str = "replace"
     postprocess: str = "floor"
 
@@ -158,7 +232,12 @@ class DiscreteGaussianMechanism(NoiseMechanism):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "adjacency", given(self.adjacency))
-        most = _LARGEST if self.neighbours.single else LARGEST
+        most = _LARGEST if self.neighbours.single else float(LARGEST)
+        require(np.ndim(self.variance) == 0, "variance", self.variance, "use jax.vmap for a batch", must="be one number")
+        if is_traced(self.variance):
+            check_traced((self.variance >= 1e-3) & (self.variance <= most), "variance", f"lie between 1e-3 and {most:g}")
+            checked_postprocess(self.postprocess)
+            return
         require(bool(1e-3 <= self.variance <= most), "variance", self.variance, f"give a number between 1e-3 and {most:g}")
         checked_postprocess(self.postprocess)
 
@@ -171,7 +250,8 @@ class DiscreteGaussianMechanism(NoiseMechanism):
         adjacency: Neighbours | str = "replace",
         postprocess: str = "floor",
     ) -> DiscreteGaussianMechanism:
-        """The mechanism of a small variance that is (epsilon, delta)-private by the exact curve, for persons by the concentrated bound."""
+        """On the host: the mechanism of a small variance that is (epsilon, delta)-private, for persons by the concentrated bound."""
+        require_concrete((epsilon, delta), "the target", "calibrate outside the transformed function")
         checked_epsilon(epsilon)
         checked_delta(delta)
         checked_postprocess(postprocess)
@@ -188,18 +268,29 @@ class DiscreteGaussianMechanism(NoiseMechanism):
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        """v."""
+        """On the host: v."""
         return {"gaussian_variance": float(self.variance)}
 
-    def exact_delta(self, epsilon: float | int) -> float:
-        """delta at epsilon >= 0, rounded up; for persons of several records an upper bound."""
+    def _traced(self, curves: Mapping[str, Callable[..., Array]], point: Any) -> Array:
+        """A curve of `_TRACED` or its inverse, at `point`."""
+        v = self.variance if is_traced(self.variance) else float(self.variance)
+        if self.neighbours.single:
+            return in_trace(curves[self.neighbours.relation], point, v)
+        return in_trace(curves["person"], point, self.neighbours.l2_squared / (2 * v))
+
+    def exact_delta(self, epsilon: Any) -> Any:
+        """delta at epsilon >= 0, rounded up; for persons of several records an upper bound. Traced: unrounded, in the dtype of what is traced."""
+        if is_traced(epsilon, self.variance):
+            return jnp.exp(self._traced(_TRACED, check_epsilon(epsilon)))
         require(bool(0 <= epsilon < math.inf), "epsilon", epsilon, "give a finite number of nats, 0 or more")
         if self.neighbours.single:
             return gaussian_delta(float(epsilon), float(self.variance), self.neighbours.relation)
         return concentrated_delta(float(epsilon), float(self.neighbours.l2_squared / (2 * Fraction(self.variance))))
 
-    def exact_epsilon(self, delta: float | int) -> float:
-        """The smallest epsilon found whose delta is at most delta; verified."""
+    def exact_epsilon(self, delta: Any) -> Any:
+        """The smallest epsilon found whose delta is at most delta; verified. Traced: unrounded, in the dtype of what is traced."""
+        if is_traced(delta, self.variance):
+            return self._traced(_TRACED_EPSILON, check_delta(delta))
         checked_delta(delta)
         low, high = 0.0, 1.0
         # ends: high doubles, and delta falls to the least float64 before it overflows
@@ -213,7 +304,8 @@ class DiscreteGaussianMechanism(NoiseMechanism):
         return high
 
     def pmf(self, reach: int) -> Float[np.ndarray, " width"]:
-        """P(Z = z) for z = -reach..reach, float64, not renormalised."""
+        """On the host: P(Z = z) for z = -reach..reach, float64, not renormalised."""
+        require_concrete(self.variance, "variance", "ask for the law of the noise outside the transformed function")
         require(reach >= 0, "reach", reach, "give a whole number, 0 or more")
         v = float(self.variance)
         wide = np.arange(-math.ceil(_REACH * math.sqrt(v)) - 2, math.ceil(_REACH * math.sqrt(v)) + 3.0)
@@ -226,12 +318,14 @@ class DiscreteGaussianMechanism(NoiseMechanism):
         return cls(variance=float(facts["noise_variance"]), adjacency=bound)
 
     @property
-    def noise_variance(self) -> float:
+    def noise_variance(self) -> Any:
         """v, which the variance of the noise does not exceed."""
-        return float(self.variance)
+        return self.variance if is_traced(self.variance) else float(self.variance)
 
-    def noise(self, dtype: np.dtype) -> tuple[Callable[..., Array], np.ndarray]:
-        """Inversion of the table of tails."""
+    def noise(self, dtype: np.dtype) -> tuple[Callable[..., Array], Any]:
+        """Inversion of the table of tails; NaN for a traced variance above 6e6."""
+        if is_traced(self.variance):
+            return _traced_noise, _traced_table(self.variance, dtype)
         return symmetric_noise, tail_table(float(self.variance), dtype)
 
     @classmethod

@@ -31,10 +31,12 @@ from dpjax import _exact
 from dpjax._errors import require
 from dpjax._random import open_uniform
 from dpjax._rationals import as_written
+from dpjax._tracing import check_traced, frozen_pytree, is_traced, require_concrete
 from dpjax.counts.neighbours import Neighbours, given
 from dpjax.counts.noise import LARGEST, TOO_MUCH, NoiseMechanism, NoiseSampler
 from dpjax.counts.postprocess import checked_epsilon, checked_postprocess, laplace_error
 from dpjax.counts.protocol import Parameter, Replaced, Variant, register
+from dpjax.simplex._rounding import alike
 
 
 @jax.jit
@@ -44,15 +46,18 @@ def laplace_noise(key: Key[Array, ""], like: Float[Array, "*shape"], scale: Floa
     return up - down
 
 
+@frozen_pytree("epsilon", static=("adjacency", "postprocess"))
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DiscreteLaplaceMechanism(NoiseMechanism):
     """counts -> counts + discrete Laplace noise -> the simplex. epsilon > 0, nats; postprocess "floor" or "project".
+
+    A pytree: epsilon is a leaf and may be traced. Its draws are whole-number noise, of derivative 0 in epsilon.
 
     >>> DiscreteLaplaceMechanism(epsilon=0.5).scale
     4.0
     """
 
-    epsilon: float | int
+    epsilon: Any
     adjacency: Neighbours | str = "replace"
     postprocess: str = "floor"
 
@@ -87,28 +92,37 @@ class DiscreteLaplaceMechanism(NoiseMechanism):
         return ExactLaplace(epsilon=epsilon, delta=0.0, parameter=b, neighbours=self.neighbours)
 
     @property
-    def scale(self) -> float:
+    def scale(self) -> Any:
         """b = L1 sensitivity / epsilon."""
         return self.neighbours.l1 / self.epsilon
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        """b."""
+        """On the host: b."""
         return {"laplace_scale": float(self.scale)}
 
     def pmf(self, reach: int) -> Float[np.ndarray, " width"]:
-        """P(Z = z) for z = -reach..reach, float64, not renormalised."""
+        """On the host: P(Z = z) for z = -reach..reach, float64, not renormalised."""
+        require_concrete(self.epsilon, "epsilon", "ask for the law of the noise outside the transformed function")
         require(reach >= 0, "reach", reach, "give a whole number, 0 or more")
         ratio = 1 / self.scale
         return np.tanh(ratio / 2) * np.exp(-ratio * np.abs(np.arange(-reach, reach + 1.0)))
 
-    def exact_delta(self, epsilon: float | int) -> float:
-        """0 from the mechanism's epsilon on; below it the claim is refused."""
+    def exact_delta(self, epsilon: Any) -> Any:
+        """0 from the mechanism's epsilon on; below it the claim is refused. Traced: NaN below it, in the dtype of what is traced."""
+        if is_traced(epsilon, self.epsilon):
+            asked, ours = alike(epsilon, self.epsilon)
+            check_traced(asked >= ours, "epsilon", "be the mechanism's epsilon or more")
+            return jnp.where(asked >= ours, jnp.zeros_like(asked), jnp.nan)
         require(epsilon >= self.epsilon, "epsilon", epsilon, f"this mechanism is private at {self.epsilon} and delta 0, not below")
         return 0.0
 
-    def exact_epsilon(self, delta: float | int = 0.0) -> float:
-        """The mechanism's epsilon, which is pure: exact at delta 0, an upper bound above it."""
+    def exact_epsilon(self, delta: Any = 0.0) -> Any:
+        """The mechanism's epsilon, which is pure: exact at delta 0, an upper bound above it. Traced: in the dtype of what is traced."""
+        if is_traced(delta, self.epsilon):
+            asked, ours = alike(delta, self.epsilon)
+            check_traced((asked >= 0) & (asked < 1), "delta", "be a probability, at least 0 and below 1")
+            return jnp.broadcast_to(ours, asked.shape)
         require(bool(0 <= delta < 1), "delta", delta, "give a probability, at least 0 and below 1")
         return float(self.epsilon)
 
@@ -118,13 +132,15 @@ class DiscreteLaplaceMechanism(NoiseMechanism):
         return cls(epsilon=1 / float(facts["noise_scale"]), adjacency="add-remove")
 
     @property
-    def noise_variance(self) -> float:
+    def noise_variance(self) -> Any:
         """1 / (2 sinh(1/(2b))^2)."""
+        if is_traced(self.epsilon):
+            return 0.5 / jnp.sinh(0.5 / self.scale) ** 2
         return 0.5 / math.sinh(0.5 / self.scale) ** 2
 
-    def noise(self, dtype: np.dtype) -> tuple[Callable[..., Array], np.ndarray]:
+    def noise(self, dtype: np.dtype) -> tuple[Callable[..., Array], Any]:
         """The difference of two geometric numbers, and b."""
-        return laplace_noise, np.asarray(self.scale)
+        return laplace_noise, self.scale if is_traced(self.epsilon) else np.asarray(self.scale)
 
     @classmethod
     def variants(cls) -> Sequence[Variant]:

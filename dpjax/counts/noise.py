@@ -78,7 +78,7 @@ class NoiseMechanism(CountMechanism):
         invalid("form", cls.name, "it does not say how its noise follows from a statement: give it a `released`")
 
     @property
-    def noise_variance(self) -> float:
+    def noise_variance(self) -> Any:
         """E Z^2."""
         reach = reach_of(self.pmf, 1e-18)
         return float(self.pmf(reach) @ np.arange(-reach, reach + 1.0) ** 2)
@@ -90,14 +90,18 @@ class NoiseMechanism(CountMechanism):
         tail = 2 * np.cumsum(mass[:0:-1])[::-1]
         return np.pad(tail, (0, (1 << len(tail).bit_length()) - len(tail))).astype(dtype)
 
-    def noise(self, dtype: np.dtype) -> tuple[Callable[..., Array], np.ndarray]:
+    def noise(self, dtype: np.dtype) -> tuple[Callable[..., Array], Any]:
         """The sampler (key, like, parameter) of the noise, the same function for all of a kind, and its parameter."""
         return symmetric_noise, self.tail(dtype)
 
     def privatize(
-        self, key: Key[Array, ""], counts: np.ndarray | Array, support: np.ndarray | None = None
+        self, key: Key[Array, ""], counts: np.ndarray | Array, support: np.ndarray | Array | None = None
     ) -> Float[Array, "*batch n"]:
-        """Private shares of each row of counts, (*batch, n); categories outside the public `support` stay 0. A simulation."""
+        """Private shares of each row of counts, (*batch, n); categories outside the public `support` stay 0. A simulation.
+
+        One key; leading axes of counts are a batch of independent draws. In the dtype of the counts; the noise is whole, of derivative 0 in its
+        parameter, so that the derivative in the counts is that of the way to the simplex.
+        """
         key = checked_key(key)
         values = checked_counts(counts)
         mask = None if support is None else jnp.asarray(support, bool)

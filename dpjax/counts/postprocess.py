@@ -49,16 +49,29 @@ from jaxtyping import Array, Bool, Float, Int
 from scipy import special
 
 from dpjax._errors import require
+from dpjax._tracing import check_traced, is_traced
 
 
 def checked_epsilon(epsilon: Any) -> None:
     """Positive and finite."""
+    if is_traced(epsilon):
+        require(np.ndim(epsilon) == 0, "epsilon", None, "use jax.vmap for a batch", problem="must be one number")
+        check_traced((epsilon > 0) & (epsilon < jnp.inf), "epsilon", "be positive and finite (nats)")
+        return
     real = isinstance(epsilon, numbers.Real) and not isinstance(epsilon, bool)
-    require(real and bool(0 < epsilon < math.inf), "epsilon", epsilon, "give a positive, finite number of nats")
+    require(
+        real and bool(0 < epsilon < math.inf),
+        "epsilon",
+        epsilon,
+        "give a positive, finite number of nats, and use jax.vmap for a batch",
+    )
 
 
 def checked_delta(delta: Any) -> None:
     """Strictly between 0 and 1."""
+    if is_traced(delta):
+        check_traced((delta > 0) & (delta < 1), "delta", "lie strictly between 0 and 1")
+        return
     real = isinstance(delta, numbers.Real) and not isinstance(delta, bool)
     require(real and bool(0 < delta < 1), "delta", delta, "give a number strictly between 0 and 1")
 
@@ -76,7 +89,7 @@ def checked_postprocess(postprocess: str) -> None:
 
 def checked_counts(counts: np.ndarray | Array) -> Float[Array, "*shape"]:
     """Counts as a JAX float array of their own or the default type; whole and at least 0 where they have a value."""
-    if not isinstance(counts, jax.core.Tracer):
+    if not is_traced(counts):
         known = np.asarray(counts, np.float64)
         good = known.ndim >= 1 and bool((np.isfinite(known) & (known >= 0) & (known == np.floor(known))).all())
         require(good, "counts", counts, "give whole numbers, 0 or more, rows on the last axis")

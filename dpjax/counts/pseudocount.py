@@ -28,7 +28,15 @@ from dpjax._errors import invalid, require
 from dpjax._exact import polya_urn
 from dpjax._random import checked_key
 from dpjax._rationals import as_written, rounded_up, verified
-from dpjax.counts.accountant import Cost, least_pseudocount, person_cost, record_delta
+from dpjax._tracing import frozen_pytree, is_traced, require_concrete
+from dpjax.counts.accountant import (
+    Cost,
+    least_pseudocount,
+    person_cost,
+    record_delta,
+    traced_record_delta,
+    traced_record_epsilon,
+)
 from dpjax.counts.neighbours import Neighbours, given
 from dpjax.counts.postprocess import dirichlet_errors, pseudocount_error
 from dpjax.counts.protocol import (
@@ -45,10 +53,22 @@ from dpjax.counts.protocol import (
     register,
 )
 from dpjax.simplex import rows as domain
-from dpjax.simplex._rounding import SLACK, Claim, Number, Numbers, Real, check_delta, check_epsilon, largest, plain, smallest
+from dpjax.simplex._rounding import (
+    SLACK,
+    Claim,
+    Number,
+    Numbers,
+    Real,
+    check_delta,
+    check_epsilon,
+    largest,
+    plain,
+    require_all,
+    smallest,
+)
 from dpjax.simplex._rounding import verified as verified_mechanism
 from dpjax.simplex.gamma import dirichlet
-from dpjax.simplex.rows import Shares, as_float, check_counts, is_traced
+from dpjax.simplex.rows import Shares, as_float, check_counts
 
 EXACT = "exact: the hockey-stick divergence of the worst pair of databases, float64 rounded to the safe side (dpjax)"
 URN_CELLS = "a supported cell drawn x times of M has probability (x + 1/2)/(M + n/2), n the row's supported cells"
@@ -79,12 +99,16 @@ class PseudocountOptions(Options):
         return self
 
 
+@frozen_pytree("scale", "pseudocount", static=("adjacency",))
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PseudocountMechanism(CountMechanism):
     """counts -> Dirichlet(scale (counts + pseudocount)), row by row; scale > 0, pseudocount > 0 and the support are public.
 
     adjacency: "replace" (any record by any other) or "add-remove" (one record more or fewer), or a `Neighbours` that protects persons. Privacy
     figures are NumPy float64, nats, rounded to the safe side; those of persons are upper bounds. Theorem 7.
+
+    A pytree: scale and pseudocount are leaves and may be traced. Figures of traced numbers are unrounded, in their dtype, and differentiable;
+    those of persons are made on the host. One mechanism: `jax.vmap` maps over several.
 
     >>> p = PseudocountMechanism(scale=0.5, pseudocount=10.0)
     >>> round(float(p.exact_epsilon(1e-4)), 3)
@@ -108,22 +132,11 @@ class PseudocountMechanism(CountMechanism):
 
     def __post_init__(self) -> None:
         domain.check_one(scale=self.scale, pseudocount=self.pseudocount)
-        for name in ("scale", "pseudocount"):
-            domain.check_positive(getattr(self, name), name)
-        require(
-            bool(1e-12 <= self.scale <= 1e20),
-            "scale",
-            self.scale,
-            "give a scale such as 0.5, or calibrate one",
-            must="lie between 1e-12 and 1e20",
-        )
-        require(
-            bool(1e-6 <= self.pseudocount <= 1e12),
-            "pseudocount",
-            self.pseudocount,
-            "give a number such as 1.0",
-            must="lie between 1e-6 and 1e12",
-        )
+        scale, alpha = (domain.check_positive(getattr(self, name), name) for name in ("scale", "pseudocount"))
+        wanted = "give a scale such as 0.5, or calibrate one"
+        require_all((scale >= 1e-12) & (scale <= 1e20), "scale", self.scale, wanted, must="lie between 1e-12 and 1e20")
+        wanted = "give a number such as 1.0"
+        require_all((alpha >= 1e-6) & (alpha <= 1e12), "pseudocount", self.pseudocount, wanted, must="lie between 1e-6 and 1e12")
         object.__setattr__(self, "adjacency", given(self.adjacency))
 
     @classmethod
@@ -136,10 +149,12 @@ class PseudocountMechanism(CountMechanism):
         pseudocount_factor: Number | None = None,
         adjacency: Neighbours | str = "replace",
     ) -> PseudocountMechanism:
-        """The mechanism with the largest scale that is (epsilon, delta)-private; ValueError with the floor where none is.
+        """On the host: the mechanism with the largest scale that is (epsilon, delta)-private; ValueError with the floor where none is.
 
         pseudocount: alpha, or in its place pseudocount_factor, a multiple of the least alpha of a record.
         """
+        numbers = (epsilon, delta, pseudocount, pseudocount_factor)
+        require_concrete(numbers, "the target", "calibrate outside the transformed function")
         neighbours = Neighbours.of(given(adjacency))
         if pseudocount_factor is not None:
             require(pseudocount is None, "pseudocount", pseudocount, "give it or pseudocount_factor, and not both")
@@ -198,7 +213,7 @@ class PseudocountMechanism(CountMechanism):
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        """s and alpha."""
+        """On the host: s and alpha."""
         return {"dirichlet_scale": float(self.scale), "pseudocount": float(self.pseudocount)}
 
     @property
@@ -207,13 +222,33 @@ class PseudocountMechanism(CountMechanism):
         return f"pseudo-count {float(self.pseudocount):.4g} (by hindsight), scale {float(self.scale):.4g}"
 
     def exact_delta(self, epsilon: Real) -> Claim:
-        """delta at epsilon >= 0 (scalar or array), rounded up."""
-        return plain(self._delta(check_epsilon(epsilon)))
+        """delta at epsilon >= 0 (scalar or array), rounded up. Traced: unrounded, in the dtype of what is traced."""
+        point = check_epsilon(epsilon)
+        if is_traced(point, self.scale, self.pseudocount):
+            return traced_record_delta(self._relation(), point, *self._public())
+        return plain(self._delta(point))
 
     def exact_epsilon(self, delta: Real) -> Claim:
-        """The smallest epsilon whose delta is at most delta (scalar or array), rounded up."""
+        """The smallest epsilon whose delta is at most delta (scalar or array), rounded up.
+
+        Traced: unrounded, in the dtype of what is traced, with the derivatives of the implicit function.
+        """
         target = check_delta(delta)
+        if is_traced(target, self.scale, self.pseudocount):
+            return traced_record_epsilon(self._relation(), target, *self._public())
         return plain(smallest(lambda e: self._delta(e) <= target, np.ones(target.shape)))
+
+    def _relation(self) -> str:
+        """The relation between records, whose accountant is traced."""
+        remedy = "ask for the figures of persons outside the transformed function"
+        require(
+            self.neighbours.persons is None,
+            "adjacency",
+            None,
+            remedy,
+            problem="protects persons, whose accountant runs on the host",
+        )
+        return self.neighbours.relation
 
     def _delta(self, epsilon: Numbers) -> Numbers:
         neighbours = self.neighbours
@@ -229,16 +264,18 @@ class PseudocountMechanism(CountMechanism):
         """One private vector for each row of counts, (*batch, n); categories outside the public support stay exactly zero.
 
         counts with a value are checked on the host: whole, at least 0. Records outside the support are dropped, which the
-        guarantee covers.
+        guarantee covers. In the dtype of the counts; differentiable once in scale, pseudocount and counts, at a fixed quantile. One key, and
+        leading axes of counts are a batch of independent draws.
         """
         key = checked_key(key)
         if not is_traced(counts):
             check_counts(counts)
         values = as_float(counts)
-        mask = np.ones(values.shape[-1:], bool) if support is None else np.asarray(support, dtype=bool)
-        require(bool(mask.any(axis=-1).all()), "support", support, "give every row a category")
+        mask: Any = np.ones(values.shape[-1:], bool) if support is None else support
+        mask = mask if is_traced(mask) else np.asarray(mask, dtype=bool)
+        require_all(mask.any(axis=-1), "support", support, "give every row a category")
         scale, alpha = (jnp.asarray(x, dtype=values.dtype) for x in self._public())
-        concentration = jnp.where(jnp.broadcast_to(jnp.asarray(mask), values.shape), scale * (values + alpha), 0.0)
+        concentration = jnp.where(jnp.broadcast_to(jnp.asarray(mask, bool), values.shape), scale * (values + alpha), 0.0)
         return dirichlet(key, concentration, 1)[0]
 
     def concentrations(self, counts: np.ndarray, support: np.ndarray) -> Float[np.ndarray, "rows n"]:
@@ -258,8 +295,12 @@ class PseudocountMechanism(CountMechanism):
         """A few multiples of the least pseudo-count."""
         return [Variant(cls.title, {"pseudocount_factor": factor}) for factor in HINDSIGHT]
 
-    def _public(self) -> tuple[Numbers, Numbers]:
-        return np.asarray(float(self.scale)), np.asarray(float(self.pseudocount))
+    def _public(self) -> tuple[Any, Any]:
+        numbers: tuple[Any, Any] = (self.scale, self.pseudocount)
+        scale, alpha = (x if is_traced(x) else np.asarray(x, np.float64) for x in numbers)
+        remedy = "call the methods of several mechanisms under jax.vmap"
+        require(scale.ndim == alpha.ndim == 0, "scale, pseudocount", None, remedy, problem="hold the numbers of several mechanisms")
+        return scale, alpha
 
 
 register(PseudocountMechanism, "theorem7")

@@ -11,12 +11,14 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from dpjax._random import checked_key
+from dpjax._tracing import frozen_pytree, is_traced
 from dpjax.counts.neighbours import Neighbours, given
 from dpjax.counts.postprocess import checked_counts, uniform_rows
 from dpjax.counts.protocol import AuditPair, CountMechanism, Errors, Law, register
 
 
 @register
+@frozen_pytree(static=("adjacency",))
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class UniformGuess(CountMechanism):
     """counts -> the uniform law on the support of each row; the counts are not looked at."""
@@ -52,12 +54,12 @@ class UniformGuess(CountMechanism):
         return "needs no data"
 
     def exact_delta(self, epsilon: Any) -> Any:
-        """0."""
-        return np.zeros(np.shape(epsilon))[()]
+        """0, in the shape of epsilon; traced: in its dtype."""
+        return jnp.zeros_like(epsilon) if is_traced(epsilon) else np.zeros(np.shape(epsilon))[()]
 
     def exact_epsilon(self, delta: Any) -> Any:
-        """0."""
-        return np.zeros(np.shape(delta))[()]
+        """0, in the shape of delta; traced: in its dtype."""
+        return jnp.zeros_like(delta) if is_traced(delta) else np.zeros(np.shape(delta))[()]
 
     def privatize(self, key: Array, counts: Any, support: Any = None) -> Float[Array, "*batch n"]:
         """The uniform rows, (*batch, n)."""

@@ -36,8 +36,9 @@ from jax.scipy.special import erf
 from jaxtyping import Array, Float
 
 from dpjax._errors import invalid, require
+from dpjax._tracing import is_traced
 from dpjax.design.stationary import Numbers, StationaryLaw
-from dpjax.simplex._rounding import float64
+from dpjax.simplex._rounding import float64, traced_dtype
 
 Vector = Float[Array, "*batch n"] | Float[np.ndarray, "*batch n"]
 Weights = Float[Array, "*each n"] | Float[np.ndarray, "*each n"] | float  # one for each state, or for each law and state
@@ -121,10 +122,8 @@ def _unweighted(loss: Loss) -> Weighted:
     return lambda law, pi, weights: loss(law, pi)
 
 
-def evaluate(
-    loss: Callable[..., Array], law: StationaryLaw, pi: Float[np.ndarray, " n"], weights: Float[np.ndarray, " n"] | float = 1.0
-) -> np.float64:
-    """A loss (law, pi, weights) -> scalar of NumPy float64 arrays, as a NumPy float64.
+def evaluate(loss: Callable[..., Array], law: StationaryLaw, pi: Vector, weights: Weights = 1.0) -> Any:
+    """A loss (law, pi, weights) -> scalar of NumPy float64 arrays, as a NumPy float64. Traced: the loss itself, in the dtype of what is traced.
 
     >>> import numpy as np
     >>> from dpjax.design import stationary_law, total_variation
@@ -132,6 +131,9 @@ def evaluate(
     >>> round(float(evaluate(total_variation, law, law.stationary)), 5)
     0.01592
     """
+    if is_traced(law, pi, weights):
+        dtype = traced_dtype(*law, pi, weights)
+        return loss(StationaryLaw(*(jnp.asarray(x, dtype) for x in law)), jnp.asarray(pi, dtype), jnp.asarray(weights, dtype))
     with jax.enable_x64(True):
         return np.float64(loss(StationaryLaw(*(jnp.asarray(x) for x in law)), jnp.asarray(pi), weights))
 

@@ -35,6 +35,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from dpjax._errors import require, require_number
 from dpjax._random import checked_key
+from dpjax._tracing import require_concrete
 from dpjax.chains import MarkovChain
 from dpjax.design.optimise import Objective, Progress, minimise, require_loss_of_trace, require_scalar
 from dpjax.simplex._rounding import float64
@@ -65,7 +66,13 @@ def walk_of(m: TrajectoryMechanism, start: Float[np.ndarray, "n n"]) -> Walk:
 
 
 def expected_errors(walk: Walk, scales: Float[Array, " steps"] | Float[np.ndarray, " steps"]) -> Float[Array, " steps"]:
-    """E V_t, nats, for t = 1..n at coin scales c_1..c_n; call it under `jax.enable_x64(True)`."""
+    """E V_t, nats, for t = 1..n at coin scales c_1..c_n, differentiable in the scales; call it under `jax.enable_x64(True)`.
+
+    One schedule: use jax.vmap for a batch.
+    """
+    require(np.ndim(scales) == 1, "scales", np.shape(scales), "give one scale for each step; use jax.vmap for a batch")
+    dtype = jnp.result_type(scales)
+    walk = jax.tree.map(lambda x: jnp.asarray(x, dtype) if jnp.issubdtype(jnp.result_type(x), jnp.floating) else x, walk)
     V, P = jnp.asarray(walk.distances), jnp.asarray(walk.P)
 
     @jax.checkpoint
@@ -165,12 +172,13 @@ def epsilon_schedule(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> EpsilonSchedule:
-    """The schedule of least weighted expected error, sum_t w_t E V_t (t = 1..n_steps), among those of joint epsilon `total`.
+    """On the host: the schedule of least weighted expected error, sum_t w_t E V_t (t = 1..n_steps), among those of joint epsilon `total`.
 
     changed_states: b, in how many of s_1..s_n neighbours may differ; None: in all. weights: (n_steps,), at least 0, None: 1/n_steps each; or
     loss: a function of the array E V_1..E V_n, in jax.numpy. start: a public first state that both trajectories share, or None: each draws
     its own from the chain's initial law. The chain is public; nothing else is read. Never worse than the constant schedule.
     """
+    require_concrete((chain, total, weights), "chain, total or weights", "search outside the transformed function")
     b = n_steps if changed_states is None else changed_states
     _check(chain, total, n_steps, b)
     chosen, given = _loss(weights, loss, n_steps)

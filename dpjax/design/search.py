@@ -32,6 +32,7 @@ from jaxtyping import Array, Float
 from scipy import sparse
 
 from dpjax._errors import invalid, require, require_number
+from dpjax._tracing import require_concrete
 from dpjax.chains import MarkovChain
 from dpjax.counts import PseudocountMechanism, least_pseudocount
 from dpjax.design.matrix import Adjacency, MatrixDesign, smoothed_rows
@@ -130,7 +131,7 @@ def design_matrix(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> MatrixDesign:
-    """The pseudo-counts and scales that minimise the expected stationary error on `public_model` among those that meet (epsilon, delta).
+    """On the host: pseudo-counts and scales of least expected stationary error on `public_model`, among those that meet (epsilon, delta).
 
     public_model: (n, n), irreducible on the support: a transition matrix THAT IS PUBLIC (last year's published figures, a survey, a guess).
     A DESIGN CHOSEN ON THE SENSITIVE COUNTS LEAKS THEM: its parameters depend on them, and the certificate does not cover that; a UserWarning
@@ -141,6 +142,8 @@ def design_matrix(
     this; below 1 the first-order law promises more than it keeps, and a search would find just that; 0 lifts it. progress: called with
     lines of text. Deterministic given `seed`.
     """
+    given = (epsilon, delta, n_records, minimum_count, public_model)
+    require_concrete(given, "the target or the public facts", "search outside the transformed function")
     for name, value in (("epsilon", epsilon), ("delta", delta)):
         require_number(value, name, "give a finite number")
     facts = _checked(n_records, support, minimum_count, public_model)

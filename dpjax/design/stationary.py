@@ -45,13 +45,16 @@ from jaxtyping import Array, Float, Key
 from scipy import sparse
 
 from dpjax._errors import invalid, require
+from dpjax._tracing import check_traced, is_traced, require_concrete
 from dpjax.chains import MarkovChain, deviation_matrix, stationary_distribution
 from dpjax.chains.counting import require_irreducible
 from dpjax.chains.mixing import law_and_deviation
 from dpjax.chains.stationary import completed
+from dpjax.simplex._rounding import traced_dtype
 from dpjax.simplex.gamma import log_dirichlet_kernel
 
 Numbers = Float[Array, "*shape"] | Float[np.ndarray, "*shape"]
+Vector = Float[Array, " n"] | Float[np.ndarray, " n"]
 
 
 class StationaryLaw(NamedTuple):
@@ -79,10 +82,11 @@ class StationaryLaw(NamedTuple):
 
 @jax.jit
 def stationary_moments(Q: Float[Array, "n n"], k: Float[Array, " n"]) -> StationaryLaw:
-    """The law above, pure, unchecked, differentiable in Q (off its diagonal) and in k; call it under `jax.enable_x64(True)`.
+    """The law above, pure, unchecked, in the dtype of Q and k, differentiable in Q (off its diagonal) and in k; `stationary_law` is its front.
 
-    Q (n, n) irreducible, the mean of the private matrix; k (n,), +inf for a row that is no draw.
+    One matrix: use jax.vmap for a batch. Q (n, n) irreducible, the mean of the private matrix; k (n,), +inf for a row that is no draw.
     """
+    require(Q.ndim == 2, "Q", Q.shape, "give one square matrix, (n, n); use jax.vmap for a batch")
     pi, A = law_and_deviation(Q)
     u = pi / (k + 1)
     weighted = Q * (u * pi)[:, None]
@@ -99,6 +103,7 @@ def stationary_moments(Q: Float[Array, "n n"], k: Float[Array, " n"]) -> Station
 def stationary_law(P: Any, k: Float[Array, " n"] | np.ndarray | float) -> StationaryLaw:
     """The first-order law of the stationary distribution of a matrix whose rows are Dirichlet(k_i P_i), as NumPy float64.
 
+    Traced: in the dtype of what is traced, differentiable in P (off its diagonal) and in k, to any order. One matrix: use jax.vmap for a batch.
     P: (n, n), n >= 2, dense, irreducible, the sensitive matrix (its smoothing, if it was smoothed), or, for a receiver, the private
     matrix itself. k: one number or one a row, positive, +inf for a row that is no draw. ValueError for a reducible matrix, naming its classes.
 
@@ -108,13 +113,17 @@ def stationary_law(P: Any, k: Float[Array, " n"] | np.ndarray | float) -> Statio
     """
     whole = isinstance(P, MarkovChain) or sparse.issparse(P)
     require(not whole, "P", P, "give the transition matrix itself, dense: chain.matrix of a chain, .toarray() of a sparse matrix")
-    matrix = np.asarray(P, dtype=np.float64)
-    require(matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1], "P", np.shape(P), "give one square matrix, (n, n)")
+    traced = is_traced(P, k)
+    matrix: Any = jnp.asarray(P, traced_dtype(P, k)) if traced else np.asarray(P, dtype=np.float64)
+    square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1]
+    require(square, "P", np.shape(P), "give one square matrix, (n, n); use jax.vmap for a batch")
     require(len(matrix) >= 2, "P", P, "give at least two states")
+    if traced:
+        return _traced_law(matrix, jnp.asarray(k, matrix.dtype))
     good = np.isfinite(matrix).all() and (matrix >= 0).all() and (np.abs(matrix.sum(axis=1) - 1) <= 1e-5).all()
     require(bool(good), "P", P, "give a transition matrix: entries at least 0, rows that sum to 1")
     concentration = np.asarray(k, dtype=np.float64)
-    require(concentration.ndim == 0 or concentration.shape == matrix.shape[:1], "k", k, "give one number, or one for each row")
+    _require_each(concentration, matrix)
     require(bool((concentration > 0).all()), "k", k, "give positive concentrations, +inf for a row that is not drawn")
     require_irreducible(matrix)
     with jax.enable_x64(True):
@@ -122,14 +131,27 @@ def stationary_law(P: Any, k: Float[Array, " n"] | np.ndarray | float) -> Statio
         return StationaryLaw(*(np.asarray(x) for x in found))
 
 
+def _require_each(k: Any, P: Any) -> None:
+    each = k.ndim == 0 or k.shape == P.shape[:1]
+    require(each, "k", k.shape, "give one number, or one for each row; use jax.vmap for a batch")
+
+
+def _traced_law(P: Float[Array, "n n"], k: Float[Array, "*rows"]) -> StationaryLaw:
+    _require_each(k, P)
+    good = jnp.all(P >= 0) & jnp.all(jnp.abs(P.sum(axis=1) - 1) <= 1e-5)
+    check_traced(good, "P", "be a transition matrix: entries at least 0, rows that sum to 1")
+    check_traced(k > 0, "k", "be positive")
+    return stationary_moments(P, jnp.broadcast_to(k, P.shape[:1]))
+
+
 def stationary_error_bars(
-    private: Any, k: Float[Array, " n"] | np.ndarray | float, level: float = 0.95
-) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    private: Any, k: Float[Array, " n"] | np.ndarray | float, level: float | Array = 0.95
+) -> tuple[Vector, Vector]:
     """(low, high), (n,) each: bars for the stationary probabilities of E P~, from the release alone, each at `level` as k grows.
 
     private: the released matrix; k: the public concentrations it was drawn with. The bias is estimated from the release too and taken
     off; bars are cut at 0 and 1. A post-processing: it costs no privacy. If the mechanism smoothed the data, E P~ is the smoothed matrix,
-    and the bars say nothing of what smoothing did. How far a bar can be trusted at a given k: the docs, "Design".
+    and the bars say nothing of what smoothing did. How far a bar can be trusted at a given k: the docs, "Design". Traced: as `stationary_law`.
 
     >>> low, high = stationary_error_bars(np.array([[0.9, 0.1], [0.3, 0.7]]), 1000.0)
     >>> low.round(3).tolist(), high.round(3).tolist()
@@ -137,11 +159,26 @@ def stationary_error_bars(
     """
     from scipy.special import ndtri
 
+    if is_traced(private, k, level):
+        return _traced_bars(private, k, level)
+    require(np.ndim(level) == 0, "level", level, "use jax.vmap for a batch", must="be one number")
     require(bool(0 < level < 1), "level", level, "give a probability strictly between 0 and 1")
     law = stationary_law(private, k)
     half = float(ndtri((1 + level) / 2)) * law.standard_error
     middle = law.stationary - law.bias
     return np.clip(middle - half, 0.0, 1.0), np.clip(middle + half, 0.0, 1.0)
+
+
+def _traced_bars(private: Any, k: Any, level: Any) -> tuple[Vector, Vector]:
+    dtype = traced_dtype(private, k, level)
+    inside = jnp.asarray(level, dtype)
+    check_traced((inside > 0) & (inside < 1), "level", "lie strictly between 0 and 1")
+    law = (
+        stationary_law(private, k) if is_traced(private, k) else stationary_law(*(np.asarray(x, np.float64) for x in (private, k)))
+    )
+    law = StationaryLaw(*(jnp.asarray(x, dtype) for x in law))
+    half, middle = jax.scipy.special.ndtri((1 + inside) / 2) * law.standard_error, law.stationary - law.bias
+    return jnp.clip(middle - half, 0.0, 1.0), jnp.clip(middle + half, 0.0, 1.0)
 
 
 _BLOCK = 50  # draws computed together
@@ -160,13 +197,16 @@ class StationaryElasticity(NamedTuple):
 def stationary_elasticity(
     key: Key[Array, ""], P: Float[np.ndarray, "n n"], k: Float[np.ndarray, " rows"], n_draws: int
 ) -> StationaryElasticity:
-    """Elasticities of the stationary errors in every row's k, from n_draws private matrices (a multiple of 50).
+    """On the host: elasticities of the stationary errors in every row's k, from n_draws private matrices (a multiple of 50).
 
     Logarithms of the draws and their derivatives are float32 (right to 1e-4, far below the Monte Carlo error given), all after them float64.
     P: irreducible; k: positive, one a row; a row with one category stays as it is. A function of the sensitive P: not for release.
     NaN for a state whose error is 0 in float64 in every draw, as where its share is 1 but for less than 1e-16.
     ValueError where a draw falls apart into several closed classes: k is then so small that entries of draws are below 1e-308.
     """
+    require_concrete(
+        (key, P, k), "key, P or k", "ask for elasticities outside the transformed function: draws are counted and checked there"
+    )
     matrix, concentration = np.asarray(P, np.float64), np.asarray(k, np.float64)
     require(concentration.shape == matrix.shape[:1], "k", concentration.shape, f"give one for each row, {matrix.shape[:1]}")
     require(
@@ -196,8 +236,11 @@ def stationary_elasticity(
     )
 
 
-def first_order_elasticity(P: Float[np.ndarray, "n n"], k: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n rows"]:
-    """R_ji to first order, in closed form; for large k."""
+def first_order_elasticity(P: Numbers, k: Numbers) -> Numbers:
+    """R_ji to first order, in closed form, (n, rows); for large k. Traced: in the dtype of what is traced. One matrix: use jax.vmap for more."""
+    require(np.ndim(P) == 2, "P", np.shape(P), "give one square matrix, (n, n); use jax.vmap for a batch")
+    if is_traced(P, k):
+        return _traced_elasticity(*(jnp.asarray(x, traced_dtype(P, k)) for x in (P, k)))
     matrix, concentration = np.asarray(P, np.float64), np.asarray(k, np.float64)
     pi, A = stationary_distribution(matrix), deviation_matrix(matrix)
     A = A / np.abs(A).max(axis=0)  # R_ji does not depend on the size of A's column j, whose squares might overflow
@@ -206,6 +249,15 @@ def first_order_elasticity(P: Float[np.ndarray, "n n"], k: Float[np.ndarray, " n
     v = (pi / np.sqrt(concentration + 1))[:, None] * spreads
     v = (v / v.max(axis=0)) ** 2
     return (-0.5 * (concentration / (concentration + 1))[:, None] * v / v.sum(axis=0)).T
+
+
+def _traced_elasticity(P: Float[Array, "n n"], k: Float[Array, " n"]) -> Float[Array, "n rows"]:
+    pi, A = law_and_deviation(P)
+    A = A / lax.stop_gradient(jnp.abs(A).max(axis=0, keepdims=True))
+    mean = jnp.matmul(P, A, precision=lax.Precision.HIGHEST)
+    squares = jnp.sum(P[:, :, None] * (A[None] - mean[:, None]) ** 2, axis=1)
+    v = (pi**2 / (k + 1))[:, None] * squares
+    return (-0.5 * (k / (k + 1))[:, None] * v / v.sum(axis=0, keepdims=True)).T
 
 
 def _errors_and_slopes(

@@ -9,11 +9,10 @@ is monotone. Every figure carries the data's name, the sample size and, where th
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import json
-import os
 import pathlib
-import tempfile
 import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -26,6 +25,8 @@ from matplotlib.axis import Axis
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from dpjax import _atomic as atomic
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (1, 1)))
@@ -99,15 +100,8 @@ def save(figure: Figure, path: pathlib.Path) -> list[pathlib.Path]:
     written = []
     for suffix in (".png", ".pdf"):
         target = path.with_suffix(suffix)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=suffix)
-        os.close(handle)
-        try:
-            figure.savefig(temporary, metadata={"CreationDate": None} if suffix == ".pdf" else None)
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, target)
-        except BaseException:
-            pathlib.Path(temporary).unlink(missing_ok=True)
-            raise
+        kind, dated = suffix[1:], {"CreationDate": None} if suffix == ".pdf" else None
+        atomic.write(target, functools.partial(figure.savefig, format=kind, metadata=dated))
         written.append(target)
     return written
 

@@ -32,8 +32,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from dpjax._errors import require
-from dpjax._random import open_uniform
-from dpjax._tracing import in_float64
+from dpjax._random import checked_key, open_uniform
+from dpjax._tracing import check_traced, in_float64, is_traced
 
 
 def candidate_mask(costs: Float[Array, "*batch m"], where: Any) -> Bool[Array, "*batch m"]:
@@ -136,6 +136,7 @@ def draw(
 ) -> Int[Array, "*draws"]:
     """Run the kernel named `form` ("auto": the race for one draw of each row, the inverse for more) on checked arguments."""
     require(form in ("auto", *forms), "form", form, f"choose among 'auto', {', '.join(map(repr, forms))}")
+    key = checked_key(key)
     kernel = forms[("inverse" if shape else "race") if form == "auto" else form]
     _check(costs, scale, where)
     if not _on_host(costs, scale, where):
@@ -168,13 +169,20 @@ def _check(costs: Any, scale: Any, where: Any) -> None:
     """Refuse wrong shapes, and wrong values as far as they are known: under a trace they are not."""
     shape = np.shape(costs)
     require(len(shape) >= 1 and shape[-1] >= 1, "costs", costs, "give an array of shape (*batch, m) with at least one candidate")
-    require(np.shape(scale) in ((), shape[:-1]), "scale", scale, f"give a scalar, or one scale for each of the batch {shape[:-1]}")
-    if not isinstance(scale, jax.core.Tracer):
+    each = np.shape(scale) in ((), shape[:-1])
+    require(
+        each, "scale", scale, f"give a scalar, or one scale for each of the batch {shape[:-1]}; jax.vmap maps over several scales"
+    )
+    if is_traced(scale):
+        check_traced((scale >= 0) & (scale < jnp.inf), "scale", "be finite and not negative")
+    else:
         known = np.asarray(scale)
         require(bool(np.all(np.isfinite(known) & (known >= 0))), "scale", scale, "give a finite number that is not negative")
     if where is not None:
         _check_mask(where, shape)
-    if not isinstance(costs, jax.core.Tracer):
+    if is_traced(costs):
+        check_traced(costs > -jnp.inf, "costs", "hold numbers or +inf, never NaN or -inf")
+    else:
         _check_costs(costs, where)
 
 
@@ -192,7 +200,7 @@ def _check_mask(where: Any, shape: tuple[int, ...]) -> None:
 def _check_costs(costs: Any, where: Any) -> None:
     known = np.asarray(costs)
     require(not np.any(np.isnan(known) | (known == -np.inf)), "costs", costs, "give numbers or +inf, never NaN or -inf")
-    if not isinstance(where, jax.core.Tracer):
+    if not is_traced(where):
         allowed = (known < np.inf) & (True if where is None else np.asarray(where))
         remedy = "leave at least one candidate of finite cost inside `where` in each row"
         require(bool(np.all(np.any(allowed, axis=-1))), "costs", costs, remedy)

@@ -9,6 +9,9 @@ Element-wise float64 functions on the host, in blocks of a few fixed sizes, so t
 One size for one element, one for some, two for many. An element asked for alone may come out another last digit than among others: XLA
 adds up in another order.
 
+Traced values have no safe side: `in_trace` computes the same functions in float64 and returns them in the dtype of what was traced, with
+derivatives of any order.
+
 `among` asks for the size that so many elements would have: where those that matter get fewer from cell to cell of a sweep, the program stays
 the same. (A compiler at work in the middle of a long sweep holds 100 MiB for a while.)
 """
@@ -20,22 +23,28 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.custom_derivatives import SymbolicZero
 
 from dpjax._errors import invalid, real_array, require
+from dpjax._tracing import check_traced, is_traced
 
 SAFETY = 1e-12
 # calibration aims so much below its target (relative): the same function asked for more or fewer elements at once differs in the last digits
 SLACK = 5e-13
 _TRIES = 40
 Real = float | int | np.ndarray | np.generic | jax.Array | list | tuple
-Number = float | int | np.floating | np.integer
-# float64 arrays; NumPy turns what is computed from a zero-dimensional one into a scalar
+Number = float | int | np.floating | np.integer | jax.Array
+# float64 arrays, or traced ones; NumPy turns what is computed from a zero-dimensional one into a scalar
 if TYPE_CHECKING:
     Numbers = np.ndarray
+    Claim = Any
 else:
-    Numbers = np.ndarray | np.generic
-Claim = np.float64 | np.ndarray  # a NumPy float64, or an array of them where an argument was an array
+    Numbers = np.ndarray | np.generic | jax.Array
+    Claim = (
+        np.float64 | np.ndarray | jax.Array
+    )  # a NumPy float64, an array of them where an argument was an array, a traced value for traced ones
 _HALVINGS = 60
 _M = TypeVar("_M")
 
@@ -46,15 +55,27 @@ def plain(x: Any) -> Any:
 
 
 def float64(x: Real, name: str) -> Numbers:
-    """`x` as a float64 array without NaN; text, booleans, complex numbers and what overflows are refused."""
+    """`x` as a float64 array without NaN; text, booleans, complex numbers and what overflows are refused. A traced `x` stays as it is."""
+    if is_traced(x):
+        real = (isinstance(x, jax.Array) and x.dtype.kind in "iuf") or getattr(x, "dtype", None) == jnp.bfloat16
+        require(real, name, x, "pass a real number such as 1.0, or an array of them, without NaN", must="be a number")
+        return x  # type: ignore[return-value]
     return real_array(x, name, "pass a real number such as 1.0, or an array of them, without NaN", must="be a number")
+
+
+def require_all(condition: Any, argument: str, value: Any, remedy: str, *, must: str = "") -> None:
+    """`require` that every entry of `condition` holds; of a traced one nothing is known, and `debug_checks` alone look at it."""
+    if is_traced(condition):
+        check_traced(condition, argument, must or remedy)
+    else:
+        require(bool(np.all(condition)), argument, value, remedy, must=must)
 
 
 def check_epsilon(epsilon: Real) -> Numbers:
     """epsilon as float64, finite and not negative."""
     array = float64(epsilon, "epsilon")
-    require(
-        bool((np.isfinite(array) & (array >= 0)).all()),
+    require_all(
+        (array >= 0) & (array < np.inf),
         "epsilon",
         epsilon,
         "pass a number such as 1.0",
@@ -66,14 +87,16 @@ def check_epsilon(epsilon: Real) -> Numbers:
 def check_delta(delta: Real) -> Numbers:
     """delta as float64, strictly between 0 and 1."""
     array = float64(delta, "delta")
-    require(
-        bool(((array > 0) & (array < 1)).all()),
+    require_all(
+        (array > 0) & (array < 1),
         "delta",
         delta,
         "pass a probability such as 1e-6",
         must="lie strictly between 0 and 1",
     )
-    require(bool((array >= np.finfo(np.float64).tiny).all()), "delta", delta, "it is too small for float64: take 2.3e-308 or more")
+    if not is_traced(array):
+        small = array >= np.finfo(np.float64).tiny
+        require_all(small, "delta", delta, "it is too small for float64: take 2.3e-308 or more")
     return array
 
 
@@ -149,3 +172,89 @@ def in_blocks(function: Callable[..., jax.Array]) -> Callable[..., np.ndarray]:
         return np.concatenate(parts)[:n].reshape(shape)
 
     return wrapped
+
+
+def traced_dtype(*values: Any) -> Any:
+    """The finest floating type among the traced values; the default one where none of them is floating."""
+    kinds = [x.dtype for x in values if is_traced(x) and jnp.issubdtype(x.dtype, jnp.floating)]
+    return max(kinds, key=lambda kind: jnp.finfo(kind).nmant, default=jnp.result_type(float))
+
+
+def alike(*values: Any) -> list[jax.Array]:
+    """The values as arrays of `traced_dtype`, that broadcast to the rank of the largest."""
+    dtype = traced_dtype(*values)
+    arrays = [jnp.asarray(x, dtype) for x in values]
+    rank = max(x.ndim for x in arrays)
+    return [x.reshape((1,) * (rank - x.ndim) + x.shape) for x in arrays]
+
+
+Elementwise = Callable[..., Any]  # float64 arrays of one shape -> an array, or a tuple of arrays, of that shape
+
+
+def in_trace(function: Elementwise, *arguments: Any) -> Any:
+    """`function` of arguments that broadcast, some of them traced: computed in float64, returned in the dtype of the traced ones.
+
+    Derivatives of any order are taken by `function`'s own, forwards and in float64, whatever JAX's default type is; what is transposed, or
+    carried from one program to the next, has the dtype of the caller.
+    """
+    dtype = traced_dtype(*arguments)
+    with jax.enable_x64(True):
+        given = [x if is_traced(x) else jnp.asarray(x, jnp.float64) for x in arguments]
+    (value,) = _computed(_tupled(function), dtype, *given)
+    return value
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _computed(function: Elementwise, dtype: Any, *arguments: jax.Array) -> tuple[jax.Array, ...]:
+    with jax.enable_x64(True):
+        return tuple(x.astype(dtype) for x in function(*(jnp.asarray(x, jnp.float64) for x in arguments)))
+
+
+@functools.partial(_computed.defjvp, symbolic_zeros=True)
+def _derivative(function: Elementwise, dtype: Any, primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
+    moved = tuple(i for i, t in enumerate(tangents) if not isinstance(t, SymbolicZero))
+    values = _computed(_with_slopes(function, moved), dtype, *primals)
+    count = len(values) // (len(moved) + 1)
+
+    def change(at: int) -> jax.Array:
+        slopes = [values[count * (1 + j) + at] for j in range(len(moved))]
+        terms = [slope * _spread(jnp.asarray(tangents[i], dtype), slope.shape) for slope, i in zip(slopes, moved, strict=True)]
+        return functools.reduce(jnp.add, terms, jnp.zeros_like(values[at]))
+
+    return values[:count], tuple(change(at) for at in range(count))
+
+
+def _spread(x: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    return jnp.broadcast_to(x.reshape((1,) * (len(shape) - x.ndim) + x.shape), shape)
+
+
+@functools.lru_cache(maxsize=256)
+def _tupled(function: Elementwise) -> Elementwise:
+    """`function` of arrays of one shape, compiled once, as a tuple of one array."""
+
+    @jax.jit
+    def whole(*arguments: jax.Array) -> tuple[jax.Array, ...]:
+        shape = jnp.broadcast_shapes(*(x.shape for x in arguments))
+        return (function(*(_spread(x, shape) for x in arguments)),)
+
+    return whole
+
+
+@functools.lru_cache(maxsize=256)
+def _with_slopes(function: Elementwise, moved: tuple[int, ...]) -> Elementwise:
+    """The values of `function`, and after them their derivatives in each argument of `moved`."""
+
+    @jax.jit
+    def whole(*arguments: jax.Array) -> tuple[jax.Array, ...]:
+        def of_moved(*some: jax.Array) -> tuple[jax.Array, ...]:
+            known = dict(zip(moved, some, strict=True))
+            return function(*(known.get(i, x) for i, x in enumerate(arguments)))
+
+        def along(direction: jax.Array) -> tuple[tuple, tuple]:
+            some = tuple(arguments[i] for i in moved)
+            return jax.jvp(of_moved, some, tuple(jnp.full_like(x, direction[j]) for j, x in enumerate(some)))
+
+        values, slopes = jax.vmap(along, out_axes=(None, 0))(jnp.eye(len(moved), dtype=jnp.float64))
+        return (*values, *(slope[j] for j in range(len(moved)) for slope in slopes))
+
+    return whole

@@ -9,7 +9,8 @@ one category to another. For n >= 3 the worst adjacent pair, for every epsilon a
 computed as the positive integral of `hockey_stick`. For n = 2 the larger of the two directions at the end point (eta, 1 - eta).
 delta increases with k, from the floor delta_0(epsilon) = e^{-m epsilon}/(2m + 1), m = N eta, that no k goes under.
 
-Every claim is rounded to the safe side (delta and epsilon up, k down) by `SAFETY` relative in delta. Derivations: the docs,
+Every claim is rounded to the safe side (delta and epsilon up, k down) by `SAFETY` relative in delta. Where an argument is traced there is no claim:
+the value comes back as the formula has it, unrounded, in the dtype of what is traced, with derivatives in every number. Derivations: the docs,
 "Dirichlet".
 
 Rényi divergence of the Dirichlet mechanism's worst pair, in closed form, for several releases of the same records.
@@ -42,6 +43,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from dpjax._tracing import is_traced, require_concrete
 from dpjax.simplex import rows as domain
 from dpjax.simplex._rounding import (
     SAFETY,
@@ -54,11 +56,22 @@ from dpjax.simplex._rounding import (
     delta_up,
     float64,
     in_blocks,
+    in_trace,
     largest,
     plain,
+    require_all,
     smallest,
 )
-from dpjax.simplex.hockey_stick import expm1mx, falling, log_corner_claim, log_corner_delta, log_two_category_claim, rising
+from dpjax.simplex.hockey_stick import (
+    expm1mx,
+    falling,
+    log_any_delta,
+    log_corner_claim,
+    log_corner_delta,
+    log_two_category_claim,
+    rising,
+    where_curve_passes,
+)
 
 _CLOSE, _MARGIN, _CROWD = 2.0**-51, 1e-9, 8
 _DOUBLINGS = 65  # each multiplies the step, 1 at least, by 2^16: beyond float64's largest number after 64
@@ -81,30 +94,68 @@ def log_delta_of(epsilon: Numbers, k: Numbers, eta: Numbers, n_records: Numbers,
     return both if two.all() else np.where(two, both, _corner(epsilon, k, eta, n_records, among=among))
 
 
+def log_traced_delta(epsilon: Real, k: Real, eta: Real, n_records: Real, n_categories: Real) -> jax.Array:
+    """log delta(epsilon) where an argument is traced, unrounded; arguments broadcast."""
+    curve, more = _curve(n_categories)
+    return in_trace(curve, epsilon, k, eta, n_records, *more)
+
+
+def traced_epsilon(delta: Real, k: Real, eta: Real, n_records: Real, n_categories: Real) -> jax.Array:
+    """The exact epsilon where an argument is traced, unrounded; arguments broadcast."""
+    curve, more = _curve(n_categories)
+    return in_trace(_passing(curve), delta, k, eta, n_records, *more)
+
+
+def _curve(n_categories: Real) -> tuple[Callable[..., Array], tuple[Real, ...]]:
+    """The curve for these numbers of categories, the smallest program that will do, and what it takes beside k, eta and N."""
+    if is_traced(n_categories):
+        return log_any_delta, (n_categories,)
+    two = np.asarray(n_categories) == 2
+    if not two.any():
+        return log_corner_delta, ()
+    return (_log_two, ()) if two.all() else (log_any_delta, (n_categories,))
+
+
+def _log_two(epsilon: Array, k: Array, eta: Array, n_records: Array) -> Array:
+    return log_any_delta(epsilon, k, eta, n_records, jnp.full_like(k, 2.0))
+
+
+@functools.cache
+def _passing(curve: Callable[..., Array]) -> Callable[..., Array]:
+    return functools.partial(where_curve_passes, curve)
+
+
 def _public(eta: Real, n_records: Real, n_categories: Real, lattice: bool) -> tuple[Numbers, Numbers, Numbers]:
     n = domain.check_count(n_categories, "n_categories", 2)
     records = domain.check_positive(n_records, "n_records")
     border = domain.check_border(eta, n)
-    border = domain.lattice_floor(border, records) if lattice else border
+    if lattice:
+        traced = is_traced(border, records)
+        border = in_trace(domain.lattice_floor, border, records) if traced else domain.lattice_floor(border, records)
     domain.check_adjacent_pair(border, records, n)
     return border, records, n
 
 
 def exact_delta(epsilon: Real, *, k: Real, eta: Real, n_records: Real, n_categories: Real, lattice: bool = False) -> Claim:
-    """The exact delta at epsilon (nats), rounded up; arguments broadcast.
+    """The exact delta at epsilon (nats), rounded up; arguments broadcast. Traced: unrounded, in the dtype of what is traced.
 
     `lattice=True` uses that shares are whole multiples of 1/N, so that the smallest share is ceil(N eta)/N. Raises ValueError where
     no two adjacent count vectors lie in the bordered simplex. Theorem 6.
     """
     border, records, n = _public(eta, n_records, n_categories, lattice)
-    return plain(delta_up(log_delta_of(check_epsilon(epsilon), domain.check_k(k), border, records, n)))
+    values = check_epsilon(epsilon), domain.check_k(k), border, records, n
+    return jnp.exp(log_traced_delta(*values)) if is_traced(*values) else plain(delta_up(log_delta_of(*values)))
 
 
 def exact_epsilon(delta: Real, *, k: Real, eta: Real, n_records: Real, n_categories: Real, lattice: bool = False) -> Claim:
-    """The smallest epsilon (nats, >= 0) whose exact delta, rounded up, is at most delta; arguments broadcast."""
+    """The smallest epsilon (nats, >= 0) whose exact delta, rounded up, is at most delta; arguments broadcast.
+
+    Traced: where the curve passes delta, unrounded, in the dtype of what is traced; its derivatives are those of the implicit function, and 0
+    where epsilon is 0.
+    """
     border, records, n = _public(eta, n_records, n_categories, lattice)
-    shape = np.broadcast_arrays(check_delta(delta), domain.check_k(k), border, records, n)
-    return plain(epsilon_of(*shape))
+    values = check_delta(delta), domain.check_k(k), border, records, n
+    return traced_epsilon(*values) if is_traced(*values) else plain(epsilon_of(*np.broadcast_arrays(*values)))
 
 
 def epsilon_of(delta: Numbers, k: Numbers, eta: Numbers, n_records: Numbers, n: Numbers) -> Numbers:
@@ -179,15 +230,22 @@ def delta_floor(epsilon: Real, *, eta: Real, n_records: Real, n_categories: Real
     """The delta that no concentration goes under, the limit k -> 0: e^{-m epsilon}/(2m + 1) with m = N eta for n >= 3.
 
     For n = 2 the limit of both directions at the end point. That it is a lower bound rests on the monotonicity in k, found
-    numerically.
+    numerically. Traced: in the dtype of what is traced.
     """
     border, records, n = _public(eta, n_records, n_categories, False)
+    if is_traced(epsilon, border, records, n):
+        return jnp.exp(in_trace(_log_floor, check_epsilon(epsilon), border, records, n))
     return plain(_floor_of(*np.broadcast_arrays(check_epsilon(epsilon), border, records, n)))
 
 
 def epsilon_floor(delta: Real, *, eta: Real, n_records: Real, n_categories: Real) -> Claim:
-    """The epsilon that no concentration goes under at delta: where `delta_floor` equals delta; 0 where it is below delta at 0."""
+    """The epsilon that no concentration goes under at delta, where the limit of delta for k -> 0 equals delta; 0 where it is below delta at 0.
+
+    Rounded up; traced: unrounded, in the dtype of what is traced, with the derivatives of the implicit function.
+    """
     border, records, n = _public(eta, n_records, n_categories, False)
+    if is_traced(delta, border, records, n):
+        return in_trace(_passing(_log_floor), check_delta(delta), border, records, n)
     target, border, records, n = np.broadcast_arrays(check_delta(delta), border, records, n)
     return plain(smallest(lambda e: _floor_of(e, border, records, n) <= target, np.ones(target.shape)))
 
@@ -212,10 +270,29 @@ def _limit(epsilon: Numbers, p: Numbers, q: Numbers) -> Numbers:
     return above + q / (p * total) * below
 
 
+def _log_floor(epsilon: Array, eta: Array, n_records: Array, n: Array) -> Array:
+    """The logarithm of `_floor_of`, traced and differentiable."""
+    m, two = eta * n_records, n == 2
+    rest = jnp.maximum(jnp.where(two, jnp.minimum((1 - eta) * n_records - 1, 1e300), m), m)
+    directions = (_traced_limit(epsilon, m, rest), _traced_limit(epsilon, rest, m))
+    return jnp.where(two, jnp.log(jnp.maximum(*directions)), -m * epsilon - jnp.log1p(2 * m))
+
+
+def _traced_limit(epsilon: Array, p: Array, q: Array) -> Array:
+    """`_limit` in JAX."""
+    total = p + q + 1
+    start = epsilon - jnp.log1p((q - p) / (p * (q + 1)))
+    right, left = jnp.maximum(start, 0.0), jnp.minimum(start, 0.0)
+    above = (p + 1) / ((q + 1) * total) * (jnp.exp(-q * right) - q * jnp.expm1(left))
+    below = jnp.exp(left) * expm1mx(p * left) + p * (left * jnp.expm1(left) - expm1mx(left))
+    return above + q / (p * total) * below
+
+
 def calibrate_exact(
     *, epsilon: Real, delta: Real, eta: Real, n_records: Real, n_categories: Real, lattice: bool = False
 ) -> Numbers:
-    """The largest k, up to 1e20, whose exact delta at epsilon, rounded up, is at most delta, entry by entry; 0 where none does."""
+    """On the host: the largest k, up to 1e20, whose exact delta at epsilon, rounded up, is at most delta, entry by entry; 0 where none does."""
+    require_concrete((epsilon, delta, eta, n_records, n_categories), "the target", "calibrate outside the transformed function")
     border, records, n = _public(eta, n_records, n_categories, lattice)
     e, d, border, records, n = np.broadcast_arrays(check_epsilon(epsilon), check_delta(delta), border, records, n)
 
@@ -263,16 +340,27 @@ _pair = in_blocks(renyi_beta_pair)
 
 
 def renyi_divergence(alpha: Real, *, k: Real, eta: Real, n_records: Real, n_categories: Real) -> Claim:
-    """The Rényi epsilon of order alpha > 1 (nats), rounded up; +inf from alpha = 1 + N eta on (n >= 3). Arguments broadcast."""
+    """The Rényi epsilon of order alpha > 1 (nats), rounded up; +inf from alpha = 1 + N eta on (n >= 3). Arguments broadcast.
+
+    Traced: unrounded, in the dtype of what is traced.
+    """
     n = domain.check_count(n_categories, "n_categories", 2)
     records = domain.check_positive(n_records, "n_records")
     border = domain.check_border(eta, n)
     domain.check_adjacent_pair(border, records, n)
     order = float64(alpha, "alpha")
-    if not (order > 1).all():
-        domain.require(False, "alpha", alpha, "give an order above 1")
+    require_all(order > 1, "alpha", alpha, "give an order above 1")
+    values = order, domain.check_k(k), border, records, n
+    if is_traced(*values):
+        return in_trace(_renyi, *values)
     order, concentration, border, records, n = np.broadcast_arrays(order, domain.check_k(k), border, records, n)
     h, p = concentration / records, concentration * border
     rest = (1 - border - 1 / records) - _ULPS  # rounded down: the divergence falls with either shape
     other = np.where(n == 2, np.maximum(concentration * rest, p), p)
     return plain(np.maximum(_pair(order, p, other, h), _pair(order, other, p, h)) * (1 + SAFETY))
+
+
+def _renyi(alpha: Array, k: Array, eta: Array, n_records: Array, n: Array) -> Array:
+    p, h = k * eta, k / n_records
+    other = jnp.where(n == 2, jnp.maximum(k * (1 - eta - 1 / n_records), p), p)
+    return jnp.maximum(renyi_beta_pair(alpha, p, other, h), renyi_beta_pair(alpha, other, p, h))

@@ -59,10 +59,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, ArrayLike, Float, Key, UInt32
+from jaxtyping import Array, ArrayLike, Bool, Float, Key, UInt32
 
 from dpjax._errors import require
 from dpjax._random import checked_key
+from dpjax._tracing import check_traced, is_traced
 from dpjax.simplex._gamma_lanes import GROUP, WORD_BITS, exponential, lane_words, open_unit, redraw_rejected, standard_normal
 
 _TERMS = 20  # of M at x <= 1: 1/20! is below the precision of float64
@@ -198,6 +199,23 @@ def _boost(key_words: UInt32[Array, 2], lanes: _Lanes, deviation: Float[Array, "
     return jnp.where(jnp.isposinf(rate), -jnp.inf, deviation - draw * rate)
 
 
+@jax.custom_batching.custom_vmap
+def _any_below_one(alpha: Float[Array, ...]) -> Bool[Array, ""]:
+    """Whether a shape is below 1; under vmap, whether one of the batch is.
+
+    One answer for the whole batch keeps the branch a branch. With an answer for each, `lax.cond` becomes a choice between both branches on
+    operands that are all spread over the batch, and where the key is not part of the batch XLA moves that spreading past the hash, one
+    operation in each pass over the program: more than 50 passes, which it reports as a loop, and minutes of compilation. At alpha >= 1 the
+    branch changes nothing.
+    """
+    return jnp.any(alpha < 1)
+
+
+@_any_below_one.def_vmap
+def _any_of_batch(axis_size: int, in_batched: list[bool], alpha: Float[Array, ...]) -> tuple[Bool[Array, ""], bool]:
+    return _any_below_one(alpha), False
+
+
 @functools.partial(jax.jit, static_argnames="n_draws")
 def _gamma_parts(
     key: Key[Array, ""], alpha: Float[Array, " components"], n_draws: int, first: UInt32[Array, ""]
@@ -217,7 +235,7 @@ def _gamma_parts(
     deviation = _propose(key_words, *_whole_rows(lanes, shape), jnp.zeros(shape, jnp.uint32), jnp.broadcast_to(d, shape))
     deviation = jnp.where(jnp.broadcast_to(plan.real, shape), deviation, 0)  # padding misses nothing
     deviation = redraw_rejected(deviation, redraw)
-    deviation = lax.cond(jnp.any(alpha < 1), functools.partial(_boost, key_words, lanes), lambda same: same, deviation)
+    deviation = lax.cond(_any_below_one(alpha), functools.partial(_boost, key_words, lanes), lambda same: same, deviation)
     deviation = deviation[:, : plan.samples * alpha.shape[0]].reshape(-1, alpha.shape[0])[:n_draws]
     return jnp.log(_shifted(alpha)), deviation
 
@@ -255,7 +273,9 @@ def check_draws(alpha: ArrayLike, n_draws: int, first: int | Array) -> tuple[Flo
     alpha = jnp.asarray(alpha)
     require(alpha.dtype in (jnp.float32, jnp.float64), "alpha", alpha.dtype, "give float32 or float64")
     require(0 < alpha.size < 2**WORD_BITS, "alpha.size", alpha.size, "give from 1 to 2^24 - 1 shapes")
-    if not isinstance(alpha, jax.core.Tracer):
+    if is_traced(alpha):
+        check_traced((alpha >= 0) & (alpha < jnp.inf), "alpha", "hold finite shapes of 0 or more")
+    else:
         host = np.asarray(alpha)
         require(bool(np.all(np.isfinite(host) & (host >= 0))), "alpha", host, "give finite shapes of 0 or more")
     require(n_draws >= 1, "n_draws", n_draws, "ask for at least one draw")
@@ -265,7 +285,7 @@ def check_draws(alpha: ArrayLike, n_draws: int, first: int | Array) -> tuple[Flo
         n_draws * alpha.size,
         "take fewer than 2^30 numbers at once, in blocks",
     )
-    if not isinstance(first, jax.core.Tracer):
+    if not is_traced(first):
         require(0 <= int(first) <= 2**32 - n_draws, "first", first, "samples are numbered from 0 to 2^32 - 1")
     return alpha, jnp.asarray(first, jnp.uint32)
 
@@ -307,7 +327,6 @@ def log_dirichlet_kernel(
     key: Key[Array, ""], alpha: Float[Array, "*batch n"], n_draws: int, first: UInt32[Array, ""]
 ) -> Float[Array, "draws *batch n"]:
     """`log_dirichlet` without its checks."""
-    key = checked_key(key)
     log_w, y = _normalised_parts(key, alpha, n_draws, first)
     log_p = log_w[None] + y
     return log_p - jnp.log(jnp.sum(jnp.exp(log_p), axis=-1, keepdims=True))
@@ -318,7 +337,6 @@ def dirichlet_kernel(
     key: Key[Array, ""], alpha: Float[Array, "*batch n"], n_draws: int, first: UInt32[Array, ""]
 ) -> Float[Array, "draws *batch n"]:
     """`dirichlet` without its checks."""
-    key = checked_key(key)
     log_w, y = _normalised_parts(key, alpha, n_draws, first)
     p = jnp.exp(log_w)[None] * jnp.exp(y)
     return p / jnp.sum(p, axis=-1, keepdims=True)
@@ -327,7 +345,9 @@ def dirichlet_kernel(
 def _checked(alpha: ArrayLike, n_draws: int, first: int | Array) -> tuple[Float[Array, "*batch n"], UInt32[Array, ""]]:
     alpha, start = check_draws(alpha, n_draws, first)
     require(alpha.ndim >= 1, "alpha", alpha, "give a vector of concentrations, or a stack of them")
-    if not isinstance(alpha, jax.core.Tracer):
+    if is_traced(alpha):
+        check_traced(jnp.any(alpha > 0, axis=-1), "alpha", "have a positive concentration in every row")
+    else:
         possible = np.any(np.asarray(alpha) > 0, axis=-1)
         require(bool(np.all(possible)), "alpha", np.asarray(alpha), "give every row a positive concentration")
     return alpha, start
@@ -337,7 +357,8 @@ def log_dirichlet(key: Key[Array, ""], alpha: ArrayLike, n_draws: int, first: in
     """Logarithms of Dirichlet(alpha) draws, shape (n_draws, *batch, n) for alpha of shape (*batch, n), in the dtype of alpha.
 
     alpha: float32 or float64, finite, >= 0, one positive entry a row at least; a zero entry is a structural zero, log p = -inf. The
-    draws are those numbered first, ..., first + n_draws - 1, each fixed by the key and its number (`log_gamma_draws`).
+    draws are those numbered first, ..., first + n_draws - 1, each fixed by the key and its number (`log_gamma_draws`). One key; rows of a batch
+    are drawn independently. Differentiable once in alpha, at a fixed quantile.
     ValueError: a negative or non-finite concentration, a row of zeros, another dtype, no draw asked for.
 
     >>> import jax, jax.numpy as jnp

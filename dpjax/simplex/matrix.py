@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,12 +23,25 @@ from jaxtyping import Array, Bool, Float
 
 from dpjax._errors import invalid, require
 from dpjax._random import checked_key
+from dpjax._tracing import check_traced, frozen_pytree, is_traced, require_concrete
 from dpjax.simplex import exact, theorem1
 from dpjax.simplex import theorem1 as omega
-from dpjax.simplex._rounding import Claim, Number, Numbers, Real, check_delta, check_epsilon, delta_up, float64, plain, verified
+from dpjax.simplex._rounding import (
+    Claim,
+    Number,
+    Numbers,
+    Real,
+    alike,
+    check_delta,
+    check_epsilon,
+    delta_up,
+    float64,
+    plain,
+    verified,
+)
 from dpjax.simplex.gamma import dirichlet
 from dpjax.simplex.mechanism import Accounting
-from dpjax.simplex.rows import PublicRows, Shares, as_float, check_k, check_one, check_shares, is_traced, some
+from dpjax.simplex.rows import PublicRows, Shares, as_float, check_k, check_one, check_shares, some
 
 _CONSTANT = "one supported category: a public constant"
 _WITHHELD = "withheld: released as the uniform law on its public support"
@@ -115,10 +128,13 @@ def row_report(
     gamma: Real | None = None,
     withheld: Numbers | None = None,
 ) -> RowReport:
-    """What each row of a count matrix can promise at the target (epsilon, delta); nothing but public facts is read.
+    """On the host: what each row of a count matrix can promise at the target (epsilon, delta); nothing but public facts is read.
 
     k None: 3/(2 eta_i). gamma None: none is stated, and the best one is taken for what is reachable.
     """
+    require_concrete(
+        (rows, epsilon, delta, k, gamma), "rows, target or parameters", "ask for a report outside the transformed function"
+    )
     shape = rows.n_records.shape
     still = rows.constant | (np.zeros(shape, bool) if withheld is None else np.asarray(withheld, bool))
     concentration = np.broadcast_to(float64(rows.k_min if k is None else k, "k"), shape)
@@ -168,6 +184,10 @@ def _words(rows: PublicRows, still: Numbers, reachable: Numbers, why: list[str])
     return tuple(q if s else "" if r else w for q, s, r, w in zip(quiet, still, reachable, why, strict=True))
 
 
+def _array(x: Any) -> Any:
+    return x if is_traced(x) else np.asarray(x)
+
+
 @jax.jit
 def row_concentrations(
     P: Float[Array, "rows n"], k: Float[Array, " rows"], still: Bool[Array, " rows"], public: Float[Array, "rows n"]
@@ -176,12 +196,16 @@ def row_concentrations(
     return jnp.where(still[:, None], public, k[:, None] * P)
 
 
+@frozen_pytree("rows", "k", "gamma", static=("withheld",))
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class MatrixMechanism:
     """P -> private P, row i a draw of Dirichlet(k_i P_i), with the joint guarantee of all rows.
 
     rows: what is public. k: one number or one for each row (unused in constant and withheld rows). gamma: for A-Theorem 1,
     likewise. withheld: rows that are replaced by the uniform law on their public support, which costs no privacy.
+
+    A pytree: k, gamma and the numbers of `rows` are leaves and may be traced, support and withheld rows are static. Figures of traced numbers
+    are unrounded, in their dtype, and differentiable. One matrix: `jax.vmap` maps over several.
     """
 
     rows: PublicRows
@@ -192,19 +216,33 @@ class MatrixMechanism:
     adjacency = "replace-within-row"
 
     def __post_init__(self) -> None:
-        shape = self.rows.n_records.shape
+        shape = self.rows.n_categories.shape
+        require_concrete(self.withheld, "withheld", "choose the withheld rows outside the transformed function: they are structure")
         withheld = np.zeros(shape, bool) if self.withheld is None else np.broadcast_to(np.asarray(self.withheld, bool), shape)
         object.__setattr__(self, "withheld", withheld)
-        k = np.where(self._still, 1.0, np.broadcast_to(float64(self.k, "k"), shape))
+        k: Any = self._each(self.k, "k")
+        k = jnp.where(self._still, jnp.ones_like(k), k) if is_traced(k) else np.where(self._still, 1.0, k)
         check_k(k)
         object.__setattr__(self, "k", k)
         if self.gamma is not None:
-            gamma = np.broadcast_to(float64(self.gamma, "gamma"), shape)
+            gamma = self._each(self.gamma, "gamma")
+            if is_traced(gamma):
+                low, n = alike(gamma, self.rows.n_categories)
+                check_traced(self._still | ((low > 0) & (low * n < 1)), "gamma", "lie between 0 and 1/n_i")
+                object.__setattr__(self, "gamma", gamma)
+                return
             wrong = ~self._still & ~((gamma > 0) & (gamma < 1 / self.rows.n_categories))
             require(
                 not wrong.any(), "gamma", self.gamma, f"rows {some(wrong)} want it between 0 and 1/n_i (A-Theorem 1, Assumption 2)"
             )
             object.__setattr__(self, "gamma", gamma)
+
+    def _each(self, value: Real, name: str) -> Any:
+        """One number for each row."""
+        shape, given = self.rows.n_categories.shape, float64(value, name)
+        remedy = f"give one number, or one for each of the {shape[0]} rows; jax.vmap maps over several matrices"
+        require(given.shape in ((), (1,), shape), name, given.shape, remedy)
+        return jnp.broadcast_to(given, shape) if is_traced(given) else np.broadcast_to(given, shape)
 
     @classmethod
     def calibrate(
@@ -217,11 +255,12 @@ class MatrixMechanism:
         gamma: Real | None = None,
         unreachable: Literal["raise", "withhold"] = "raise",
     ) -> MatrixMechanism:
-        """The mechanism in which every row has the largest k that meets the joint (epsilon, delta).
+        """On the host: the mechanism in which every row has the largest k that meets the joint (epsilon, delta).
 
         unreachable: where no k of a row meets the target, "raise" (ValueError with the rows) or "withhold" it. Whether a row can
         is a matter of its public totals, support and floor alone.
         """
+        require_concrete((rows, epsilon, delta, gamma), "the target", "calibrate outside the transformed function")
         check_one(epsilon=epsilon, delta=delta)
         check_epsilon(epsilon), check_delta(delta)
         require(
@@ -258,32 +297,42 @@ class MatrixMechanism:
         return self.rows.constant | np.asarray(self.withheld)
 
     @property
-    def epsilon(self) -> np.float64:
+    def epsilon(self) -> Claim:
         """max_i epsilon_i by A-Theorem 1; needs gamma and Assumptions 2-4 in every row that is drawn."""
-        return np.float64(np.max(self._theorem1[0], initial=0.0))
+        first = self._theorem1[0]
+        return jnp.max(first, initial=0.0) if is_traced(first) else np.float64(np.max(first, initial=0.0))
 
     @property
-    def delta(self) -> np.float64:
-        """max_i delta_i by A-Theorem 1; needs gamma and Assumptions 2-4 in every row that is drawn."""
-        return np.float64(np.max(self._theorem1[1], initial=0.0))
+    def delta(self) -> Claim:
+        """max_i delta_i by A-Theorem 1; needs gamma and Assumptions 2-4 in every row that is drawn. Traced: as `DirichletMechanism.delta`."""
+        second = self._theorem1[1]
+        return jnp.max(second, initial=0.0) if is_traced(second) else np.float64(np.max(second, initial=0.0))
 
     def exact_delta(self, epsilon: Real) -> Claim:
-        """max_i delta_i(epsilon), exactly, rounded up; scalar or array."""
+        """max_i delta_i(epsilon), exactly, rounded up; scalar or array. Traced: unrounded, in the dtype of what is traced."""
         k, eta, records, n = self._drawn()
+        if is_traced(epsilon, k, eta, records):
+            each = jnp.exp(exact.log_traced_delta(check_epsilon(epsilon)[..., None], k, eta, records, n))
+            return jnp.max(each, axis=-1, initial=0.0)
         values = delta_up(exact.log_delta_of(check_epsilon(epsilon)[..., None], k, eta, records, n))
         return plain(np.max(values, axis=-1, initial=0.0))
 
     def exact_epsilon(self, delta: Real) -> Claim:
-        """max_i epsilon_i(delta), exactly, rounded up; scalar or array."""
+        """max_i epsilon_i(delta), exactly, rounded up; scalar or array. Traced: unrounded, in the dtype of what is traced."""
         targets, drawn = check_delta(delta), self._drawn()
+        if is_traced(targets, *drawn):
+            return jnp.max(exact.traced_epsilon(targets[..., None], *drawn), axis=-1, initial=0.0)
         return plain(np.array([exact.joint_epsilon_of(d, *drawn) for d in targets.ravel()]).reshape(targets.shape))
 
     def report(self, epsilon: Number, delta: Number) -> RowReport:
-        """Every row's public facts, its privacy as it is, and whether it could meet (epsilon, delta)."""
+        """On the host: every row's public facts, its privacy as it is, and whether it could meet (epsilon, delta)."""
         return row_report(self.rows, epsilon=epsilon, delta=delta, k=self.k, gamma=self.gamma, withheld=self.withheld)
 
     def privatize(self, key: Array, P: Shares) -> Float[Array, "rows n"]:
-        """One private matrix, (rows, n); a P with a value is checked on the host against the public rows."""
+        """One private matrix, (rows, n), in the dtype of P; differentiable once in k and P, at a fixed quantile.
+
+        A P with a value is checked on the host against the public rows. One key and one matrix: use jax.vmap for a batch.
+        """
         key = checked_key(key)
         return self.draws(key, P, 1)[0]
 
@@ -293,8 +342,8 @@ class MatrixMechanism:
         Each is a release: n of them cost n times, unless they only measure accuracy and stay secret.
         """
         shape = self.rows.support.shape
-        require(np.shape(P) == shape, "P", np.shape(P), f"its shape must be that of the support, {shape}")
-        if not is_traced(P):
+        require(np.shape(P) == shape, "P", np.shape(P), f"its shape must be that of the support, {shape}; use jax.vmap for a batch")
+        if not is_traced(P, self.rows.eta):
             self._check(np.asarray(P))
         matrix = as_float(P)
         k, public = (jnp.asarray(x, dtype=matrix.dtype) for x in (self.k, self._public_rows()))
@@ -314,17 +363,21 @@ class MatrixMechanism:
 
     def _drawn(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         drawn = ~self._still
+        require(np.shape(self.k) == drawn.shape, "k", np.shape(self.k), "call the methods of several matrices under jax.vmap")
         empty = drawn & ~self.rows.has_adjacent_pair
-        require(not empty.any(), "rows", some(empty), NO_PAIR)
+        if is_traced(empty):
+            check_traced(~empty, "rows", "leave every drawn row two adjacent count vectors")
+        else:
+            require(not empty.any(), "rows", some(empty), NO_PAIR)
         return (
-            np.asarray(self.k)[drawn],
+            _array(self.k)[drawn],
             self.rows.eta[drawn],
             self.rows.n_records[drawn],
             self.rows.n_categories[drawn].astype(float),
         )
 
     @functools.cached_property
-    def _theorem1(self) -> tuple[np.ndarray, np.ndarray]:
+    def _theorem1(self) -> tuple[Any, Any]:
         if self.gamma is None:
             invalid(
                 "gamma",
@@ -333,6 +386,11 @@ class MatrixMechanism:
                 problem="is not given",
             )
         drawn = ~self._still
+        if is_traced(self):
+            k, eta, records, n = self._drawn()
+            gamma = _array(self.gamma)[drawn]
+            first = theorem1.theorem1_epsilon(k, eta, records, n, gamma)
+            return first, omega.omega_delta_at_corner(k, eta, n, gamma)
         reasons = theorem1_reasons(self.rows, np.asarray(self.k), np.asarray(self.gamma))
         broken = drawn & np.array([r != "" for r in reasons], dtype=bool)
         require(not broken.any(), "rows", some(broken), f"in row {np.argmax(broken)}: {reasons[int(np.argmax(broken))]}")

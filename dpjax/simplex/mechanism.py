@@ -4,9 +4,11 @@ With C~ ~ Dirichlet(k C), log x - psi(x) = L(x) > 0, and 0 log 0 = 0,
 
     E KL(C || C~) = sum_i C_i (log C_i + psi(k) - psi(k C_i)) = sum_i C_i L(k C_i) - L(k),
 
-a sum without cancellation of large terms. y (log y - psi(y)) is convex, so over count vectors of N records with every category
-seen the maximum is at the vertex (1/N, ..., 1/N, 1 - (n-1)/N) (Corollary 1), and over the bordered simplex at (eta, ..., eta, 1 -
-(n-1) eta).
+a sum without cancellation of large terms. Its derivatives are written in terms of m(x) = x L(x), below x = 1 as 1 - x log(1 + 1/x) +
+x L(x + 1), so that they stay right and finite as a share falls to 0, where L(x) alone is 1/x.
+
+y (log y - psi(y)) is convex, so over count vectors of N records with every category seen the maximum is at the vertex (1/N, ..., 1/N,
+1 - (n-1)/N) (Corollary 1), and over the bordered simplex at (eta, ..., eta, 1 - (n-1) eta).
 
 The Dirichlet mechanism on one count vector: A-Definition 5 and Algorithm 1, with its privacy and its calibration.
 
@@ -27,23 +29,62 @@ from jaxtyping import Array, Float
 
 from dpjax._errors import invalid, require
 from dpjax._random import checked_key
-from dpjax._tracing import in_float64
+from dpjax._tracing import check_traced, frozen_pytree, in_float64, is_traced, require_concrete
 from dpjax.simplex import exact, theorem1
 from dpjax.simplex import exact as renyi
 from dpjax.simplex import rows as domain
 from dpjax.simplex import theorem1 as omega
-from dpjax.simplex._rounding import SAFETY, Claim, Number, Real, check_delta, check_epsilon, float64, in_blocks, plain, verified
+from dpjax.simplex._rounding import (
+    SAFETY,
+    Claim,
+    Number,
+    Real,
+    alike,
+    check_delta,
+    check_epsilon,
+    float64,
+    in_blocks,
+    in_trace,
+    plain,
+    require_all,
+    traced_dtype,
+    verified,
+)
 from dpjax.simplex.gamma import dirichlet
 from dpjax.simplex.hockey_stick import log_minus_digamma
-from dpjax.simplex.rows import Shares, as_float, check_shares, is_traced
+from dpjax.simplex.rows import Shares, as_float, check_shares
+
+
+@jax.custom_jvp
+def _share_cost(C: Float[Array, "*shape"], k: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """C L(k C) = m(k C)/k for C, k > 0."""
+    return C * log_minus_digamma(k * C)
+
+
+@_share_cost.defjvp
+def _share_cost_derivative(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
+    C, k = primals
+    x = k * C
+    near = x < 1.0
+    small, large = jnp.where(near, x, 0.5), jnp.where(near, 1.0, x)
+    slope = _slope_of_log_minus_digamma
+    # m' and x m' - m = x^2 L'
+    below = jnp.log(small) - jnp.log1p(small) + 1 / (1 + small) + log_minus_digamma(1 + small) + small * slope(1 + small)
+    by_share = jnp.where(near, below, log_minus_digamma(large) + large * slope(large))
+    by_k = jnp.where(near, small**2 * slope(1 + small) - 1 / (1 + small), large**2 * slope(large)) / k**2
+    return _share_cost(C, k), by_share * tangents[0] + by_k * tangents[1]
+
+
+def _slope_of_log_minus_digamma(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    return jax.jvp(log_minus_digamma, (x,), (jnp.ones_like(x),))[1]
 
 
 @jax.jit
 def kl_of_shares(C: Float[Array, "*batch n"], k: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
     """A-Theorem 2, pure and differentiable; zero shares are excluded; for float64."""
-    concentration = k[..., None]
+    concentration = jnp.broadcast_to(k[..., None], C.shape)
     positive = C > 0
-    each = jnp.where(positive, C * log_minus_digamma(jnp.where(positive, concentration * C, 1.0)), 0.0)
+    each = jnp.where(positive, _share_cost(jnp.where(positive, C, 1.0), concentration), 0.0)
     return each.sum(axis=-1) - log_minus_digamma(k)
 
 
@@ -60,19 +101,24 @@ _theorem2 = in_float64(kl_of_shares)
 _corner = in_blocks(kl_at_corner)
 
 
+def _traced_corner(least: Array, n_categories: Array, k: Array) -> Array:
+    """`kl_at_corner` for derivatives."""
+    rest = 1 - (n_categories - 1) * least
+    return (n_categories - 1) * _share_cost(least, k) + _share_cost(rest, k) - log_minus_digamma(k)
+
+
 def expected_kl(C: np.ndarray | jax.Array | list | tuple, k: Real) -> Claim:
     """E KL(C || C~) in nats for C on the simplex, (*batch, n), and k (broadcast against *batch): A-Theorem 2.
 
-    A zero share adds nothing (0 log 0 = 0): it is a category outside the support. A function of the sensitive C: not for release.
+    A zero share adds nothing (0 log 0 = 0): it is a category outside the support, and its derivative is 0. A function of the sensitive C: not
+    for release. NumPy float64; where C or k is traced, in the dtype of what is traced.
     """
     shares = float64(C, "C")
-    require(
-        shares.ndim >= 1 and bool((shares >= 0).all()),
-        "C",
-        C,
-        "give shares, such as counts / counts.sum()",
-        must="hold shares, all at least 0, on its last axis",
-    )
+    remedy, rule = "give shares, such as counts / counts.sum()", "hold shares, all at least 0, on its last axis"
+    require(shares.ndim >= 1, "C", C, remedy, must=rule)
+    require_all(shares >= 0, "C", C, remedy, must=rule)
+    if is_traced(shares, k):
+        return _traced_kl(shares, domain.check_positive(k, "k"))
     off = np.abs(shares.sum(axis=-1) - 1)
     require(
         bool((off <= 1e-5).all()),
@@ -85,15 +131,29 @@ def expected_kl(C: np.ndarray | jax.Array | list | tuple, k: Real) -> Claim:
     return plain(_theorem2(np.broadcast_to(shares, (*batch, shares.shape[-1])), np.broadcast_to(concentration, batch)))
 
 
+def _traced_kl(C: Any, k: Any) -> jax.Array:
+    dtype = traced_dtype(C, k)
+    shares, concentration = jnp.asarray(C, dtype), jnp.asarray(k, dtype)
+    check_traced(jnp.abs(shares.sum(axis=-1) - 1) <= 1e-5, "C", "hold shares that sum to one")
+    batch = jnp.broadcast_shapes(shares.shape[:-1], concentration.shape)
+    return kl_of_shares(_to_shape(shares, (*batch, shares.shape[-1])), _to_shape(concentration, batch))
+
+
+def _to_shape(x: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    return jnp.broadcast_to(x.reshape((1,) * (len(shape) - x.ndim) + x.shape), shape)
+
+
 def expected_kl_bound(n_records: Real, n_categories: Real, k: Real, eta: Real | None = None) -> Claim:
     """A bound on E KL (nats) for every count vector: A-Corollary 1, or, with eta, the sharper bound over shares of at least eta.
 
     Says nothing of the data: all its arguments are public. n_records must be at least n_categories (every category seen once).
-    Arguments broadcast; rounded up.
+    Arguments broadcast; rounded up. Traced: unrounded, in the dtype of what is traced.
     """
     n = domain.check_count(n_categories, "n_categories", 2)
     records = domain.check_positive(n_records, "n_records")
     concentration = domain.check_positive(k, "k")
+    if is_traced(n, records, concentration, eta):
+        return _traced_bound(n, records, concentration, eta)
     if eta is None:
         require(
             bool((records >= n).all()), "n_records", n_records, "Corollary 1 has every category seen: give n_categories or more"
@@ -105,15 +165,31 @@ def expected_kl_bound(n_records: Real, n_categories: Real, k: Real, eta: Real | 
     return plain(_corner(np.minimum(least, 1 / n), n, concentration) * (1 + SAFETY))
 
 
+def _traced_bound(n: Any, n_records: Any, k: Any, eta: Any) -> jax.Array:
+    if eta is not None:
+        return in_trace(_traced_corner, domain.check_border(eta, n), n, k)
+    records, number = alike(n_records, n)
+    check_traced(records >= number, "n_records", "be n_categories or more (every category seen)")
+    return in_trace(_traced_seen, n_records, n, k)
+
+
+def _traced_seen(n_records: Array, n_categories: Array, k: Array) -> Array:
+    return _traced_corner(1 / n_records, n_categories, k)
+
+
 Accounting = Literal["exact", "theorem1"]
 
 
+@frozen_pytree("k", "eta", "n_records", "gamma", static=("n_categories",))
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DirichletMechanism:
     """C -> Dirichlet(k C) for count vectors of n_records records with all n_categories shares at least eta.
 
     gamma, in (0, 1/n), is needed for A-Theorem 1 (`epsilon`, `delta`) alone. All privacy figures are NumPy float64, in nats,
     rounded to the safe side. ValueError names what is wrong.
+
+    A pytree: k, eta, n_records and gamma are leaves and may be traced, n_categories is static. Figures of traced numbers are unrounded, in
+    their dtype, and differentiable. Each field is one number: `jax.vmap` maps over several mechanisms.
 
     >>> m = DirichletMechanism(k=20.6, eta=0.073, n_records=98, n_categories=5, gamma=4e-4)
     >>> round(float(m.epsilon), 4), round(float(m.exact_epsilon(0.0026)), 4)
@@ -134,6 +210,10 @@ class DirichletMechanism:
         domain.check_adjacent_pair(border, records, n)
         if self.gamma is not None:
             threshold = domain.check_positive(self.gamma, "gamma")
+            if is_traced(threshold, n):
+                low, number = alike(threshold, n)
+                check_traced(low * number < 1, "gamma", "be below 1/n")
+                return
             require(
                 bool(threshold < 1 / n), "gamma", self.gamma, f"take it below 1/n = {float(1 / n):.6g} (A-Theorem 1, Assumption 2)"
             )
@@ -150,11 +230,13 @@ class DirichletMechanism:
         accounting: Accounting = "exact",
         gamma: Number | None = None,
     ) -> DirichletMechanism:
-        """The mechanism with the largest k that is (epsilon, delta)-private by the accounting named.
+        """On the host: the mechanism with the largest k that is (epsilon, delta)-private by the accounting named.
 
         "exact": Theorem 6, any k > 0. "theorem1": A-Theorem 1 with its assumptions, at the given gamma or (None) at the best one.
         ValueError where no k meets the target; the message holds what can be reached.
         """
+        given = (epsilon, delta, eta, n_records, n_categories, gamma)
+        require_concrete(given, "the target", "calibrate outside the transformed function")
         domain.check_one(epsilon=epsilon, delta=delta, eta=eta, n_records=n_records, n_categories=n_categories)
         check_epsilon(epsilon), check_delta(delta)
         if accounting == "exact":
@@ -191,7 +273,8 @@ class DirichletMechanism:
     @property
     def epsilon(self) -> Claim:
         """A-Theorem 1's epsilon: equation (6) as printed for n >= 3, corrected for n = 2. Needs gamma and Assumptions 2-4."""
-        return theorem1.theorem1_epsilon(self.k, self.eta, self.n_records, self.n_categories, self._gamma("epsilon"))
+        gamma = self._gamma("epsilon")
+        return theorem1.theorem1_epsilon(self.k, self.eta, self.n_records, self.n_categories, gamma)
 
     @property
     def tight_epsilon(self) -> Claim:
@@ -201,11 +284,20 @@ class DirichletMechanism:
 
     @property
     def delta(self) -> Any:
-        """A-Theorem 1's delta, P(some share < gamma) at the worst count vector. Needs gamma and Assumptions 2-4."""
-        return self.omega().delta
+        """A-Theorem 1's delta, P(some share < gamma) at the worst count vector. Needs gamma and Assumptions 2-4.
+
+        Traced: the contour integral alone, not certified, for gamma up to 3 eta/4.
+        """
+        if not is_traced(self):
+            return self.omega().delta
+        gamma = self._gamma("delta")
+        theorem1.check_theorem1(self.k, self.eta, self.n_categories, gamma)
+        low, floor = alike(gamma, self.eta)
+        check_traced(low <= 0.75 * floor, "gamma", "be at most 3 eta/4, up to where the contour integral is right")
+        return omega.omega_delta_at_corner(self.k, self.eta, self.n_categories, gamma)
 
     def omega(self) -> omega.OmegaDelta:
-        """A-Theorem 1's delta with the way it was found and its sandwich."""
+        """On the host: A-Theorem 1's delta with the way it was found and its sandwich."""
         gamma = self._gamma("delta")
         theorem1.check_theorem1(self.k, self.eta, self.n_categories, gamma)
         return omega.omega_delta(self.k, self.eta, self.n_categories, gamma)
@@ -226,22 +318,28 @@ class DirichletMechanism:
         """One private vector for each count vector C, (*batch, n): sums to one, n_categories positive shares, all at least eta.
 
         Zero shares beyond n_categories are structural (outside the public support) and stay exactly zero. A C with a value is
-        checked on the host; a traced one is taken as it is. Every vector drawn is a release of its own.
+        checked on the host; a traced one is taken as it is. In the dtype of C; differentiable once in k and C, at a fixed quantile. One key, and
+        leading axes of C are a batch of independent draws. Every vector drawn is a release of its own.
         """
         key = checked_key(key)
-        if not is_traced(C):
+        self._public()
+        if not is_traced(C, self.eta, self.n_categories):
             check_shares(C, np.asarray(self.eta), np.asarray(self.n_categories))
         shares = as_float(C)
         return dirichlet(key, jnp.asarray(self.k, dtype=shares.dtype) * shares, 1)[0]
 
     def _public(self) -> dict[str, Any]:
+        several = [name for name in ("k", "eta", "n_records") if np.ndim(getattr(self, name)) > 0]
+        remedy = "call the methods of several mechanisms under jax.vmap"
+        require(not several, ", ".join(several), None, remedy, problem="holds the numbers of several mechanisms")
         return {"k": self.k, "eta": self.eta, "n_records": self.n_records, "n_categories": self.n_categories}
 
-    def _gamma(self, asked: str) -> float:
+    def _gamma(self, asked: str) -> Any:
         if self.gamma is None:
             remedy = f"A-Theorem 1's {asked} needs a gamma in (0, 1/n); exact_delta and exact_epsilon need none"
             invalid("gamma", None, remedy, problem="is not given")
-        return float(self.gamma)
+        self._public()
+        return self.gamma if is_traced(self.gamma) else float(self.gamma)
 
 
 def _unreachable(epsilon: Number, delta: Number, eta: Number, n_records: Number, n_categories: Number) -> None:

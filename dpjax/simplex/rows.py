@@ -17,14 +17,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Literal
+from typing import Any, Literal
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from dpjax._errors import require
-from dpjax.simplex._rounding import Numbers, Real, float64
+from dpjax._tracing import check_traced, frozen_pytree, is_traced, require_concrete
+from dpjax.simplex._rounding import Numbers, Real, alike, float64, require_all
 
 # A count vector at the very border, such as eta = 1/N, must not fall off it by rounding.
 _ROUNDING = 1e-12
@@ -33,21 +35,22 @@ _ROUNDING = 1e-12
 def check_one(**values: Real) -> None:
     """Each is one number, no list or array."""
     for name, value in values.items():
-        require(float64(value, name).ndim == 0, name, value, "pass a scalar", must="be one number")
+        one = float64(value, name).ndim == 0
+        require(one, name, value, "pass a scalar, and use jax.vmap for a batch", must="be one number")
 
 
 def check_count(value: Real, name: str, least: int) -> Numbers:
     """A number of categories: whole, at least `least`."""
     array = float64(value, name)
-    whole = np.isfinite(array) & (array == np.round(array)) & (array >= least)
-    require(bool(whole.all()), name, value, f"pass a number such as {max(least, 1)}", must=f"be a whole number, at least {least}")
+    whole = (array < np.inf) & (array == array.round()) & (array >= least)
+    require_all(whole, name, value, f"pass a number such as {max(least, 1)}", must=f"be a whole number, at least {least}")
     return array
 
 
 def check_positive(value: Real, name: str) -> Numbers:
     """A positive finite number."""
     array = float64(value, name)
-    require(bool((np.isfinite(array) & (array > 0)).all()), name, value, "pass a number above 0", must="be finite and positive")
+    require_all((array < np.inf) & (array > 0), name, value, "pass a number above 0", must="be finite and positive")
     return array
 
 
@@ -57,8 +60,8 @@ LARGEST_K = 1e20
 def check_k(k: Real) -> Numbers:
     """A concentration from 1e-9 to 1e20, within which the accounting keeps its stated accuracy."""
     array = check_positive(k, "k")
-    require(
-        bool(((array >= 1e-9) & (array <= LARGEST_K)).all()),
+    require_all(
+        (array >= 1e-9) & (array <= LARGEST_K),
         "k",
         k,
         "pass a concentration such as 100.0",
@@ -70,6 +73,10 @@ def check_k(k: Real) -> Numbers:
 def check_border(eta: Real, n_categories: Numbers) -> Numbers:
     """eta in (0, 1/n]."""
     array = check_positive(eta, "eta")
+    if is_traced(array, n_categories):
+        floor, n = alike(array, n_categories)
+        check_traced(floor * n <= 1 + _ROUNDING + _units(floor), "eta", "be at most 1/n")
+        return array
     most = (1 + _ROUNDING) / n_categories
     require(
         bool((array <= most).all()),
@@ -80,7 +87,12 @@ def check_border(eta: Real, n_categories: Numbers) -> Numbers:
     return array
 
 
-def has_adjacent_pair(eta: Numbers, n_records: Numbers, n_categories: Numbers) -> Numbers:
+def _units(x: jax.Array) -> float:
+    """A few units in the last place of the type: by so much may a traced value lie beyond its border."""
+    return 8 * float(jnp.finfo(x.dtype).eps)
+
+
+def has_adjacent_pair(eta: Any, n_records: Any, n_categories: Any) -> Any:
     """Whether the bordered simplex holds two count vectors that differ by one record: n eta + 1/N <= 1."""
     return n_categories * eta + 1 / n_records <= 1 + _ROUNDING
 
@@ -90,6 +102,13 @@ def check_adjacent_pair(eta: Numbers, n_records: Numbers, n_categories: Numbers)
 
     Nor may N eta be under 1e-6 or N above 1e13: the accounting keeps its stated accuracy within these.
     """
+    if is_traced(eta, n_records, n_categories):
+        floor, records, n = alike(eta, n_records, n_categories)
+        check_traced(
+            n * floor + 1 / records <= 1 + _ROUNDING + _units(floor), "eta", "leave two adjacent count vectors inside the border"
+        )
+        check_traced(records * floor >= 1e-6 * (1 - _ROUNDING - _units(floor)), "eta", "have N eta of 1e-6 or more")
+        return
     tiny = "a floor under a millionth of a record protects next to nothing: take N eta >= 1e-6"
     require(bool((n_records * eta >= 1e-6 * (1 - _ROUNDING)).all()), "eta", _plain(eta), tiny)
     require(bool((n_records <= 1e13).all()), "n_records", _plain(n_records), "the accounting takes up to 1e13 records")
@@ -104,8 +123,9 @@ def check_adjacent_pair(eta: Numbers, n_records: Numbers, n_categories: Numbers)
 
 def lattice_floor(eta: Numbers, n_records: Numbers) -> Numbers:
     """The smallest share >= eta that N records can have, ceil(N eta)/N; a floor that is one already, up to rounding, stays."""
-    whole = np.ceil(n_records * eta * (1 - _ROUNDING))
-    return np.maximum(whole / n_records, eta)
+    xp = jnp if isinstance(eta, jax.Array) else np
+    whole = xp.ceil(n_records * eta * (1 - _ROUNDING))
+    return xp.maximum(whole / n_records, eta)
 
 
 def _plain(x: Numbers) -> object:
@@ -119,16 +139,11 @@ def _categories(n: Numbers) -> str:
 Shares = np.ndarray | jax.Array | list | tuple
 
 
-def is_traced(x: object) -> bool:
-    """Whether `x` has no value yet (inside jit or vmap), so that only its shape can be checked."""
-    return isinstance(x, jax.core.Tracer)
-
-
 def as_float(x: Shares) -> Float[Array, "*shape"]:
     """`x` as a JAX array of its own float type; whole numbers become the default float."""
-    if isinstance(x, jax.Array) and jax.numpy.issubdtype(x.dtype, jax.numpy.floating):
+    if isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jnp.floating):
         return x
-    return jax.numpy.asarray(x, dtype=jax.dtypes.canonicalize_dtype(float))
+    return jnp.asarray(x, dtype=jax.dtypes.canonicalize_dtype(float))
 
 
 def check_shares(C: Shares, eta: Numbers, n_categories: Numbers, name: str = "C") -> None:
@@ -187,12 +202,14 @@ _ETA = {
 }
 
 
+@frozen_pytree("n_records", "eta", static=("support", "support_source", "eta_source"))
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class PublicRows:
     """Totals (rows,), support (rows, n) and floors eta (rows,) of a count matrix, public by declaration.
 
     eta of a row with one supported category is not used. ValueError for a row without a category, a total below 1 in a row with a
-    choice, an eta outside (0, 1/n_i].
+    choice, an eta outside (0, 1/n_i]. A pytree: totals and floors are leaves and may be traced, the support is static. One matrix: `jax.vmap`
+    maps over several.
     """
 
     n_records: np.ndarray
@@ -202,6 +219,7 @@ class PublicRows:
     eta_source: Source = "declared"
 
     def __post_init__(self) -> None:
+        require_concrete(self.support, "support", "take it from outside the transformed function: it is structure, not a number")
         support = np.asarray(self.support)
         require(
             support.ndim == 2 and support.dtype == bool,
@@ -213,22 +231,31 @@ class PublicRows:
         n = support.sum(axis=1)
         require(bool((n > 0).all()), "support", np.flatnonzero(n == 0).tolist(), "these rows have no supported category: drop them")
         for name in ("n_records", "eta"):
-            values = np.broadcast_to(float64(getattr(self, name), name), n.shape)
+            given = float64(getattr(self, name), name)
+            remedy = f"give one number, or one for each of the {len(n)} rows; jax.vmap maps over several matrices"
+            require(given.shape in ((), (1,), n.shape), name, given.shape, remedy)
+            values = jnp.broadcast_to(given, n.shape) if is_traced(given) else np.broadcast_to(given, n.shape)
             object.__setattr__(self, name, values)
         object.__setattr__(self, "support", support)
         choice = n > 1
         few = choice & ~(self.n_records >= 1)
-        require(not few.any(), "n_records", self.n_records, f"rows {some(few)} have fewer than one record: drop them or pool them")
+        if is_traced(few):
+            check_traced(~few, "n_records", "be 1 or more in every row with a choice")
+        else:
+            require(
+                not few.any(), "n_records", self.n_records, f"rows {some(few)} have fewer than one record: drop them or pool them"
+            )
         check_border(self.eta[choice], n[choice].astype(np.float64))
 
     @classmethod
     def from_counts(
         cls, counts: np.ndarray, *, support: np.ndarray | Literal["observed"], eta: Real | Literal["smallest share"]
     ) -> PublicRows:
-        """Totals from counts (rows, n); support as declared or "observed" (positive counts); eta as declared or the paper's rule.
+        """On the host: totals from counts (rows, n); support as declared or "observed" (positive counts); eta as declared or the paper's rule.
 
         "smallest share" is the smallest share among the supported categories of each row.
         """
+        require_concrete(counts, "counts", "count outside the transformed function: totals and support are public structure")
         check_counts(counts)
         values = np.asarray(counts, dtype=np.float64)
         observed = isinstance(support, str)
@@ -276,13 +303,17 @@ class PublicRows:
     @functools.cached_property
     def k_min(self) -> np.ndarray:
         """3/(2 eta_i), A-Theorem 1's Assumption 4; 0 for a constant row."""
-        return np.where(self.constant, 0.0, 1.5 / np.where(self.constant, 1.0, self.eta))
+        xp = jnp if is_traced(self.eta) else np
+        return xp.where(self.constant, 0.0, 1.5 / xp.where(self.constant, 1.0, self.eta))
 
     @functools.cached_property
     def has_adjacent_pair(self) -> np.ndarray:
         """Whether row i's bordered simplex holds two count vectors that differ by one record; a constant row needs none."""
-        records = np.where(self.constant, 1.0, self.n_records)
-        return ~self.constant & has_adjacent_pair(self.eta, records, self.n_categories)
+        if is_traced(self.eta, self.n_records):
+            eta, records, n = alike(self.eta, self.n_records, self.n_categories)
+            return ~self.constant & has_adjacent_pair(eta, jnp.where(self.constant, 1.0, records), n)
+        known = np.where(self.constant, 1.0, self.n_records)
+        return ~self.constant & has_adjacent_pair(self.eta, known, self.n_categories)
 
     @property
     def statement(self) -> str:

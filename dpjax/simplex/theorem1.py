@@ -19,7 +19,8 @@ With Omega_1 = {x : all x_i >= gamma}, h = k/N and s = 1 - eta the printed form 
 
 and delta = `omega_delta`. The moving pair's shares sum to at most 1 - (n-2) eta, so s = 1 - (n-2) eta is right for every n >= 2
 ("corrected"): for n = 2 the printed epsilon is too small (N=50, k=20, eta=.1: .874 claimed, .923 attained), for n = 3 both agree,
-for n > 3 the printed one is valid and loose. Assumptions: 1, every record in one category (true of a count vector); 2, gamma <=
+for n > 3 the printed one is valid and loose. Where an argument is traced the value comes back unrounded, in the dtype of what is traced, with
+derivatives; delta then is the contour integral alone. Assumptions: 1, every record in one category (true of a count vector); 2, gamma <=
 1/(n-1) (refused from 1/n on, where Omega_1 is empty); 3, eta in (0, 1/4); 4, k >= 3/(2 eta).
 """
 
@@ -37,8 +38,22 @@ from jax import lax
 from jaxtyping import Array, Complex, Float
 
 from dpjax._errors import invalid, require
+from dpjax._tracing import check_traced, is_traced, require_concrete
 from dpjax.simplex import rows as domain
-from dpjax.simplex._rounding import SAFETY, SLACK, Claim, Number, Numbers, Real, check_delta, check_epsilon, in_blocks, plain
+from dpjax.simplex._rounding import (
+    SAFETY,
+    SLACK,
+    Claim,
+    Number,
+    Numbers,
+    Real,
+    alike,
+    check_delta,
+    check_epsilon,
+    in_blocks,
+    in_trace,
+    plain,
+)
 from dpjax.simplex.hockey_stick import _polynomial, log1pmx, log_beta_shift, stirling_remainder
 
 _FALL = 45.0
@@ -114,12 +129,19 @@ def _contour(k: Scalar, eta: Scalar, n: Scalar, gamma: Scalar, *, nodes: int, te
     return 2 * step * jnp.sum(jnp.real(jnp.exp(weight) * bad * slope))
 
 
-@jax.jit
-def omega_delta_at_corner(
+def _at_corner(
     k: Float[Array, "*shape"], eta: Float[Array, "*shape"], n_categories: Float[Array, "*shape"], gamma: Float[Array, "*shape"]
 ) -> Float[Array, "*shape"]:
-    """delta_Omega by the contour, pure and differentiable, for gamma <= 3 eta/4; for float64; not rounded, not certified."""
     return jnp.vectorize(functools.partial(_contour, nodes=2 * _NODES))(k, eta, n_categories, gamma)
+
+
+def omega_delta_at_corner(k: Real, eta: Real, n_categories: Real, gamma: Real) -> Claim:
+    """delta_Omega by the contour, for gamma <= 3 eta/4; not rounded, not certified, unchecked. Arguments broadcast.
+
+    NumPy float64; traced: the dtype of what is traced, differentiable in all four.
+    """
+    values = k, eta, n_categories, gamma
+    return in_trace(_at_corner, *values) if is_traced(*values) else plain(_RULES[_TERMS][0](*values))
 
 
 def _by_contour(nodes: int, terms: int) -> Callable[..., np.ndarray]:
@@ -127,7 +149,7 @@ def _by_contour(nodes: int, terms: int) -> Callable[..., np.ndarray]:
 
 
 _RULES = {
-    _TERMS: (in_blocks(omega_delta_at_corner), _by_contour(_NODES, _TERMS)),
+    _TERMS: (in_blocks(jax.jit(_at_corner)), _by_contour(_NODES, _TERMS)),
     _FEW_TERMS: (_by_contour(2 * _NODES, _FEW_TERMS), _by_contour(_NODES, _FEW_TERMS)),
 }
 
@@ -144,11 +166,13 @@ def sandwich(k: Numbers, eta: Numbers, n: Numbers, gamma: Numbers) -> tuple[Numb
 
 
 def omega_delta(k: Real, eta: Real, n_categories: Real, gamma: Real) -> OmegaDelta:
-    """A-Theorem 1's delta for k, eta, n and gamma (they broadcast), rounded up; gamma in (0, 1/n).
+    """On the host: A-Theorem 1's delta for k, eta, n and gamma (they broadcast), rounded up; gamma in (0, 1/n).
 
     "exact" is right to 1e-12 relative. "sandwich" is sum q_i, above the truth by at most its square; it is used where the sandwich
     closes to 1e-13 relative and where the contour integral is not certified (gamma above 3 eta/4).
     """
+    remedy = "take `delta`, or `omega_delta_at_corner`, which have no sandwich"
+    require_concrete((k, eta, n_categories, gamma), "k, eta, n_categories or gamma", remedy)
     n = domain.check_count(n_categories, "n_categories", 2)
     border = domain.check_border(eta, n)
     threshold = domain.check_positive(gamma, "gamma")
@@ -187,7 +211,7 @@ _GRID = 400
 
 
 @jax.jit
-def equation6(
+def _formula(
     k: Float[Array, "*shape"],
     eta: Float[Array, "*shape"],
     n_records: Float[Array, "*shape"],
@@ -195,13 +219,21 @@ def equation6(
     gamma: Float[Array, "*shape"],
     share: Float[Array, "*shape"],
 ) -> Float[Array, "*shape"]:
-    """Equation (6) with s - eta = share; pure, differentiable, for float64; arguments of one shape."""
     h = k / n_records
     p, q = k * eta, k * (share - 1 / n_records)
     return log_beta_shift(p, q, h) + h * (jnp.log1p(-(n_categories - 1) * gamma) - jnp.log(gamma))
 
 
-_equation6 = in_blocks(equation6)
+_equation6 = in_blocks(_formula)
+
+
+def equation6(k: Real, eta: Real, n_records: Real, n_categories: Real, gamma: Real, share: Real) -> Claim:
+    """Equation (6) with s - eta = share, not rounded, unchecked; arguments broadcast.
+
+    NumPy float64; traced: the dtype of what is traced, differentiable in all six.
+    """
+    values = k, eta, n_records, n_categories, gamma, share
+    return in_trace(_formula, *values) if is_traced(*values) else plain(_equation6(*values))
 
 
 def _share(form: Form, eta: Numbers, n: Numbers) -> Numbers:
@@ -209,6 +241,20 @@ def _share(form: Form, eta: Numbers, n: Numbers) -> Numbers:
     if form == "printed":
         return printed
     return tight if form == "corrected" else np.where(n == 2, tight, printed)
+
+
+def _traced_epsilon(form: Form) -> Callable[..., Array]:
+    """Equation (6) in this form, traced."""
+
+    def epsilon(k: Array, eta: Array, n_records: Array, n: Array, gamma: Array) -> Array:
+        tight, printed = 1 - (n - 1) * eta, 1 - 2 * eta
+        share = {"printed": printed, "corrected": tight, "valid": jnp.where(n == 2, tight, printed)}[form]
+        return _formula(k, eta, n_records, n, gamma, jnp.maximum(share, eta + 1 / n_records))
+
+    return epsilon
+
+
+_TRACED: dict[Form, Callable[..., Array]] = {form: _traced_epsilon(form) for form in ("valid", "printed", "corrected")}
 
 
 def smallest_k(eta: Real) -> Claim:
@@ -220,6 +266,14 @@ def check_theorem1(k: Real | None, eta: Real, n_categories: Real, gamma: Real) -
     """Raise ValueError naming the assumption of A-Theorem 1 that k, eta or gamma breaks (k None: not checked)."""
     n, border = domain.check_count(n_categories, "n_categories", 2), domain.check_positive(eta, "eta")
     threshold = domain.check_positive(gamma, "gamma")
+    if is_traced(k, n, border, threshold):
+        floor, low, number = alike(border, threshold, n)
+        check_traced(low * number < 1, "gamma", "be below 1/n")
+        check_traced(floor < 0.25, "eta", "be below 1/4 (Assumption 3)")
+        if k is not None:
+            concentration, floor = alike(domain.check_k(k), border)
+            check_traced(concentration * floor >= 1.5 * (1 - 1e-5), "k", "be 3/(2 eta) or more (Assumption 4)")
+        return
     require(
         bool((threshold < 1 / n).all()),
         "gamma",
@@ -244,12 +298,14 @@ def theorem1_epsilon(k: Real, eta: Real, n_records: Real, n_categories: Real, ga
 
     form: "printed", equation (6) as it stands, NOT a valid claim for two categories; "corrected", the tight one, valid for every
     n; "valid" (default), the printed one where it is valid (n >= 3) and the corrected one for n = 2. ValueError names a broken
-    assumption.
+    assumption. Traced: unrounded, in the dtype of what is traced.
     """
     check_theorem1(k, eta, n_categories, gamma)
     n, records = domain.check_count(n_categories, "n_categories", 2), domain.check_positive(n_records, "n_records")
     border = domain.check_border(eta, n)
     domain.check_adjacent_pair(border, records, n)
+    if is_traced(k, border, records, n, gamma):
+        return in_trace(_TRACED[form], domain.check_k(k), border, records, n, domain.check_positive(gamma, "gamma"))
     c, border, records, n, threshold = np.broadcast_arrays(
         domain.check_k(k), border, records, n, domain.check_positive(gamma, "gamma")
     )
@@ -269,11 +325,13 @@ def strongest_epsilon(eta: Real, n_records: Real, n_categories: Real, gamma: Rea
 def calibrate_theorem1(
     *, epsilon: Real, delta: Real, eta: Real, n_records: Real, n_categories: Real, gamma: Real | None = None, form: Form = "valid"
 ) -> tuple[Numbers, Numbers]:
-    """The largest k >= 3/(2 eta) whose A-Theorem 1 figures meet the target, and the gamma it takes; k = 0 where none does.
+    """On the host: the largest k >= 3/(2 eta) whose A-Theorem 1 figures meet the target, and the gamma it takes; k = 0 where none does.
 
     gamma None: for each k the smallest gamma that meets epsilon has the smallest delta (in closed form), so gamma is optimal. A
     grid of k on a logarithmic scale, then bisection; the k handed back was itself verified.
     """
+    given = (epsilon, delta, eta, n_records, n_categories, gamma)
+    require_concrete(given, "the target", "calibrate outside the transformed function")
     n, records = domain.check_count(n_categories, "n_categories", 2), domain.check_positive(n_records, "n_records")
     border = domain.check_border(eta, n)
     domain.check_adjacent_pair(border, records, n)

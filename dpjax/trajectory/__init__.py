@@ -1,21 +1,22 @@
 """trajectory: private state trajectories, their exact laws, and what they protect (paper B).
 
-protocol      what every mechanism on a trajectory offers, its guarantee, and the registry of mechanisms
+protocol      what every mechanism on a trajectory offers, its guarantee, what it protects in words, and the registry
 mechanism1    Mechanism 1 and its variants; chen: the baseline of Chen et al.; both draw online and select by costs
 offline       the whole private trajectory drawn at once, by backward messages
 randomised_response  each state reported on its own: a baseline whose output need not be a path of the chain
 adjacency     which trajectories must look alike: Definition 4, and Hamming; the guarantee within a radius
 calibration   mechanisms matched by their exact loss; what adjacent trajectories lose; what a bound says
 losses        the exact privacy loss of a step, of all pairs of states in resumable tiles
-report        what (epsilon, rho) protects, in words
-graph         what the mechanisms on one chain share: edges, distances, step laws, recursions, checks of input
+graph         what the mechanisms on one chain share: edges, distances, recursions, checks of input
+steps         mechanisms that draw one step at a time: their laws tabulated, kept for a stream, or traced
 kernel        a chain's edges packed by degree, and the law of the next private state; batch: one run, many runs
 exact         the exact law of the private trajectory of a given sensitive one; errors, entropy and agreement of trajectories
 joint         the chain of (s, s') for a random sensitive trajectory: its operator, exact law and long run
-traced        laws, tails, entropies and long run that differentiate in P, epsilon and rho
+traced        exact laws within a trace: they differentiate in P, epsilon and rho
 """
 
 from dpjax.trajectory.adjacency import Adjacency, HammingAdjacency
+from dpjax.trajectory.batch import StepCache
 from dpjax.trajectory.calibration import adjacency_epsilon, exact_scale, match_substitution
 from dpjax.trajectory.chen import ChenMechanism
 from dpjax.trajectory.exact import (
@@ -34,10 +35,9 @@ from dpjax.trajectory.losses import kappa, pairwise_losses, substitution_epsilon
 from dpjax.trajectory.mechanism import OnlineMechanism
 from dpjax.trajectory.mechanism1 import TrajectoryMechanism
 from dpjax.trajectory.offline import OfflineMechanism
-from dpjax.trajectory.protocol import Guarantee, Option, TrajectoryProtocol, exact_law, kinds, make, register
+from dpjax.trajectory.protocol import Guarantee, Option, TrajectoryProtocol, exact_law, kinds, make, protection, register
 from dpjax.trajectory.randomised_response import RandomisedResponse
-from dpjax.trajectory.report import protection
-from dpjax.trajectory.traced import traced_exceedance, traced_law, traced_stationary
+from dpjax.trajectory.traced import TracedJointLaw, TracedLaw, TracedStationary
 
 __all__ = [
     "Adjacency",
@@ -49,6 +49,10 @@ __all__ = [
     "OnlineMechanism",
     "Option",
     "RandomisedResponse",
+    "StepCache",
+    "TracedJointLaw",
+    "TracedLaw",
+    "TracedStationary",
     "TrajectoryMechanism",
     "TrajectoryProtocol",
     "adjacency_epsilon",
@@ -70,9 +74,6 @@ __all__ = [
     "register",
     "running_maximum",
     "substitution_epsilon",
-    "traced_exceedance",
-    "traced_law",
-    "traced_stationary",
     "trajectory_loss",
     "visit_divergence",
     "visit_frequencies",

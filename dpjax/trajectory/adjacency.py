@@ -31,11 +31,23 @@ from __future__ import annotations
 
 import dataclasses
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from dpjax._errors import require, require_number, require_whole, require_word
-from dpjax.trajectory.graph import OnChain, graph_of, require_epsilon, require_scale
+from dpjax._errors import require, require_whole, require_word
+from dpjax._tracing import check_traced, frozen_pytree, is_traced
+from dpjax.trajectory.graph import (
+    Matrix,
+    OnChain,
+    Parameter,
+    graph_of,
+    plain,
+    require_epsilon,
+    require_parameter,
+    require_scale,
+    settle,
+)
 from dpjax.trajectory.losses import MARGIN
 
 _REFUSED = {
@@ -45,6 +57,7 @@ _REFUSED = {
 }
 
 
+@frozen_pytree("rho", static=("symmetrisation",))
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Adjacency:
     """Definition 4: trajectories whose summed symmetrised distance is at most `rho` nats.
@@ -52,17 +65,20 @@ class Adjacency:
     rho: positive and finite. symmetrisation: "average" (the default: provable, and protects the most pairs) or "max".
     """
 
-    rho: float | int
+    rho: Parameter
     symmetrisation: str = "average"
 
     def __post_init__(self) -> None:
-        require_number(self.rho, "rho", "give a positive, finite adjacency radius in nats", lambda x: x > 0)
+        remedy = "give a positive, finite adjacency radius in nats"
+        require_parameter(self.rho, "rho", remedy, "be positive and finite", lambda x: x > 0)
+        settle(self, "rho")
         remedy = _REFUSED.get(str(self.symmetrisation), "use 'average' or 'max'")
         require_word(self.symmetrisation, "symmetrisation", ("average", "max"), remedy)
 
-    def symmetrised(self, G: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
+    def symmetrised(self, G: Matrix) -> Matrix:
         """G_sym: the symmetric distance between states that the adjacency sums."""
-        return (G + G.T) / 2 if self.symmetrisation == "average" else np.maximum(G, G.T)
+        larger = jnp.maximum if is_traced(G) else np.maximum
+        return (G + G.T) / 2 if self.symmetrisation == "average" else larger(G, G.T)
 
     def distance(self, G: Float[np.ndarray, "n n"], w: Int[np.ndarray, " steps"], v: Int[np.ndarray, " steps"]) -> float:
         """Sum over t >= 1 of G_sym(w_t, v_t), in nats."""
@@ -72,16 +88,16 @@ class Adjacency:
         """Whether the two trajectories are adjacent."""
         return self.distance(G, w, v) <= self.rho
 
-    def sensitivity(self) -> float:
+    def sensitivity(self) -> Parameter:
         """The most by which the range of the scores, summed over the steps, differs between adjacent trajectories: 2 rho."""
-        return 2.0 * self.rho
+        return 2.0 * plain(self.rho)
 
     def apart(self, G: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
         """The distance between states that adjacent trajectories sum: `symmetrised`, nats."""
         return self.symmetrised(G)
 
     @property
-    def radius(self) -> float:
+    def radius(self) -> Parameter:
         """What the summed distance may be at most: rho, nats."""
         return self.rho
 
@@ -91,14 +107,18 @@ class Adjacency:
         return f"trajectories within rho {self.rho:g} nats (Definition 4, {self.symmetrisation})"
 
 
+@frozen_pytree("b")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HammingAdjacency:
     """Trajectories that differ in at most `b` of the states s_1..s_n (paper B, Appendix B; Chen et al. 2023). b: 1 or more."""
 
-    b: int = 1
+    b: Parameter = 1
 
     def __post_init__(self) -> None:
-        require_whole(self.b, "b", "give the number of states that may differ, a whole number, 1 or more", least=1)
+        settle(self, "b")
+        if is_traced(self.b):
+            return check_traced(self.b >= 1, "b", "be a whole number, 1 or more, got {b}", b=self.b)
+        return require_whole(self.b, "b", "give the number of states that may differ, a whole number, 1 or more", least=1)
 
     def distance(self, w: Int[np.ndarray, " steps"], v: Int[np.ndarray, " steps"]) -> int:
         """The number of t >= 1 at which the two trajectories differ."""
@@ -108,16 +128,17 @@ class HammingAdjacency:
         """Whether the two trajectories are adjacent."""
         return self.distance(w, v) <= self.b
 
-    def sensitivity(self, G: Float[np.ndarray, "n n"]) -> float:
+    def sensitivity(self, G: Matrix) -> Parameter:
         """The most by which the range of the scores, summed over the steps, differs between adjacent ones: b max (G + G^T)."""
-        return self.b * float((G + G.T).max())
+        widest = (G + G.T).max()
+        return plain(self.b) * (widest if is_traced(widest) else float(widest))
 
     def apart(self, G: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
         """The distance between states that adjacent trajectories sum: 1 between distinct ones."""
         return 1.0 - np.eye(len(G))
 
     @property
-    def radius(self) -> float:
+    def radius(self) -> Parameter:
         """What the summed distance may be at most: b."""
         return float(self.b)
 
@@ -135,19 +156,23 @@ _LARGEST_COST = 1e307  # twice it is a float64 still
 class WithinRadius(OnChain):
     """A mechanism that is epsilon-private within an adjacency radius. Subclasses are frozen dataclasses with these fields."""
 
-    epsilon: float | int
-    rho: float | int
+    epsilon: Parameter
+    rho: Parameter
     symmetrisation: str
 
     def check(self, weight: str) -> None:
         """ValueError unless epsilon, the radius, the scale that they give, the field called `weight` and the chain will do."""
         require_epsilon(self.epsilon)
         Adjacency(rho=self.rho, symmetrisation=self.symmetrisation)
+        remedy = "give a finite weight, 0 or more"
+        require_parameter(getattr(self, weight), weight, remedy, "be finite and 0 or more", lambda x: x >= 0)
+        settle(self, "epsilon", "rho", weight)
+        if is_traced(self):
+            graph_of(self.chain)
+            return
         with np.errstate(over="ignore", divide="ignore"):
             require_scale(float(np.float64(self.epsilon) / np.float64(2 * self.rho)), self.epsilon)
-        value = getattr(self, weight)
-        require_number(value, weight, "give a finite weight, 0 or more", lambda x: x >= 0)
-        self._check_range(value)
+        self._check_range(getattr(self, weight))
 
     def _check_range(self, weight: float | int) -> None:
         """The largest cost that a candidate can have must be a number: no distance passes n - 1 times the longest edge."""
@@ -163,18 +188,18 @@ class WithinRadius(OnChain):
         return Adjacency(rho=self.rho, symmetrisation=self.symmetrisation)
 
     @property
-    def scale(self) -> float:
+    def scale(self) -> Parameter:
         """c = epsilon / sensitivity = epsilon / (2 rho)."""
-        return self.epsilon / self.adjacency.sensitivity()
+        return plain(self.epsilon) / self.adjacency.sensitivity()
 
-    def loss_bounds(self) -> Float[np.ndarray, "n n"]:
+    def loss_bounds(self) -> Matrix:
         """The proved bound on the loss of replacing state i by j at one time: (epsilon / rho) G_avg(i, j), nats."""
         G = self.graph.all_distances()
         return self.scale * (G + G.T)
 
-    def metric_rate(self) -> float:
+    def metric_rate(self) -> Parameter:
         """The loss of replacing one state, for each nat of G_avg, at most: epsilon / rho."""
-        return self.epsilon / self.rho
+        return plain(self.epsilon) / plain(self.rho)
 
     def proved_epsilon(self, target: float | int) -> float:
         """The nominal epsilon whose proved bound for the replacement of any state is `target`, a margin for round-off below."""

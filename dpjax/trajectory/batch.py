@@ -18,7 +18,9 @@ with table entries, and both are computed apart from the other lanes: the same l
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import math
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -29,24 +31,48 @@ from jaxtyping import Array, Float, Int, Key, UInt32
 
 from dpjax._errors import require, require_whole
 from dpjax._random import Words, threefry2x32, words_of
-from dpjax.trajectory.kernel import Blocks, Kernel, Neighbours, cumulative, invert, invert_packed, row_law, row_of, slot_law
+from dpjax.trajectory.kernel import (
+    Blocks,
+    Cumulative,
+    Kernel,
+    Neighbours,
+    Uniform,
+    cumulative,
+    invert,
+    invert_packed,
+    row_law,
+    row_of,
+    slot_law,
+)
 
 PER_BLOCK = 16
 
 
 def uniform_at(key: Key[Array, ""], time: Int[Array, ""]) -> Float[Array, ""]:
     """The uniform of one time."""
-    return _unit(*_numbered(_block_words(key, time // PER_BLOCK), time % PER_BLOCK))
+    return _unit(*_words_at(words_of(key), time))
 
 
-def uniforms_between(keys: Key[Array, " lanes"], first_block: Int[Array, ""], n_blocks: int) -> Float[Array, "times lanes"]:
-    """The uniforms of `n_blocks` blocks of many runs, in order of time."""
+def _words_at(words: Words, time: Int[Array, "*lanes"]) -> Words:
+    """The two random words of one time under a key of these words."""
+    return _numbered(_numbered(words, time // PER_BLOCK), time % PER_BLOCK)
+
+
+def like(table: Cumulative | float, words: Words) -> Uniform:
+    """The uniform of two random words in the form of a cumulative law: a float64 number, or its words."""
+    return (words[0], words[1] & jnp.uint32(0xFFFFF800)) if isinstance(table, tuple) else _unit(*words)
+
+
+def uniforms_between(
+    keys: Key[Array, " lanes"], first_block: Int[Array, ""], n_blocks: int, table: Cumulative | float = 0.0
+) -> Uniform:
+    """The uniforms of `n_blocks` blocks of many runs, (times, lanes) in order of time, in the form of `table`."""
     blocks = first_block + jnp.arange(n_blocks, dtype=first_block.dtype)
     hashed = jax.vmap(jax.vmap(_block_words, (0, None)), (None, 0))(keys, blocks)
     hashed = jax.lax.optimization_barrier(hashed)  # else the compiler hashes the block again for each of its 16 numbers
     of_lanes = jax.vmap(_numbered, (0, None))
     words = jax.vmap(jax.vmap(of_lanes, (None, 0)), (0, None))(hashed, jnp.arange(PER_BLOCK))
-    return _unit(*words).reshape(n_blocks * PER_BLOCK, len(keys))
+    return jax.tree.map(lambda x: x.reshape(n_blocks * PER_BLOCK, len(keys)), like(table, words))
 
 
 def _block_words(key: Key[Array, ""], block: Int[Array, ""]) -> Words:
@@ -68,14 +94,15 @@ def _unit(high: UInt32[Array, "*lanes"], low: UInt32[Array, "*lanes"]) -> Float[
 class TrajectoryState(NamedTuple):
     """What one online run remembers: the last private state, and how many transitions were made. It holds no sensitive state."""
 
-    private: Int[Array, ""]
-    time: Int[Array, ""]
+    private: Int[Array, "*_"]
+    time: Int[Array, "*_"]
 
 
-def begin(key: Key[Array, ""], cumulative_initial: Float[Array, " n"]) -> TrajectoryState:
+def begin(key: Key[Array, ""], cumulative_initial: Cumulative) -> TrajectoryState:
     """The state that holds s'_0, drawn from the initial law, given as its cumulative sums."""
     time = jnp.int32(0)
-    return TrajectoryState(invert(cumulative_initial, uniform_at(key, time)), time)
+    uniform = like(cumulative_initial, _words_at(words_of(key), time))
+    return TrajectoryState(invert(cumulative_initial, uniform), time)
 
 
 def step(key: Key[Array, ""], kernel: Kernel, state: TrajectoryState, costs: Float[Array, " n"]) -> TrajectoryState:
@@ -96,6 +123,49 @@ def scan_steps(
         return state, state.private
 
     return jax.lax.scan(body, state, position)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class StepCache:
+    """The tabulated laws of the next private state for a set of sensitive states: what `step` reads. Made by a mechanism's `cache`."""
+
+    neighbours: Neighbours
+    table: Words = dataclasses.field(repr=False)  # cumulative laws, flat: one for each sensitive state, in the slots
+    place: Int[Array, " n"] | None = dataclasses.field(repr=False)  # which law is a state's, -1 for none; None: its own number
+    origin: Any = dataclasses.field(repr=False)  # the digest of what the laws depend on, two words; zeros where it is traced
+
+
+def lane_words(key: Key[Array, "*_"], shape: tuple[int, ...]) -> Words:
+    """The words of the key of each lane: its own, or `fold_in(key, i)` for lane i where there is one key for all."""
+    data = jax.random.key_data(key)
+    words = data[..., 0], data[..., 1]
+    if key.shape != ():
+        own = f"has the shape {key.shape}"
+        require(key.shape == shape, "key", None, f"give one key, or one for each of the lanes {shape}", problem=own)
+        return words
+    if shape == ():
+        return words
+    return jax.lax.optimization_barrier(_numbered(words, jnp.arange(math.prod(shape), dtype=jnp.int32).reshape(shape)))
+
+
+def begin_all(key: Key[Array, "*_"], cumulative_initial: Words, shape: tuple[int, ...]) -> TrajectoryState:
+    """The first states of many runs, without float64."""
+    uniform = like(cumulative_initial, _words_at(lane_words(key, shape), jnp.zeros(shape, jnp.int32)))
+    return TrajectoryState(invert(cumulative_initial, uniform), jnp.zeros(shape, jnp.int32))
+
+
+def tabulated_step(key: Key[Array, "*_"], cache: StepCache, state: TrajectoryState, s: Int[Array, "*_"]) -> TrajectoryState:
+    """One transition of one run or of many, without float64; -1 for a state that the cache does not hold, and from then on."""
+    n, time = len(cache.neighbours.base), state.time + 1
+    before, s = jnp.broadcast_arrays(state.private, s)
+    words = _words_at(lane_words(key, s.shape), jnp.broadcast_to(time, s.shape))
+    uniform = jax.lax.optimization_barrier(like(cache.table, words))  # the hash fills the vector units, the look-up does not
+    row = s if cache.place is None else cache.place.at[s].get(mode="clip")
+    offset = row * jnp.int32(cache.neighbours.n_slots)
+    private = invert_packed(cache.neighbours, cache.table, offset, before, uniform)
+    known = (s >= 0) & (s < n) & (row >= 0) & (before >= 0)
+    return TrajectoryState(jnp.where(known, private, -1), time)
 
 
 TABLE_BYTES = 2**28  # tables held at once: 256 MiB, that is 400 distinct sensitive states of a web graph of 58,000 edges
@@ -164,7 +234,7 @@ def cumulative_tables(
 ) -> Float[Array, "more slots"]:
     """The cumulative law of every row of packed neighbours, a rounded number of tables.
 
-    Summed on the host, one by one, and so never decreasing; laid out so that a device that is the host reads it in place.
+    Laid out so that a device that is the host reads it in place.
     """
     n_slots = laws[0].shape[0]
     shape = rounded_up(len(laws)), n_slots
@@ -172,11 +242,16 @@ def cumulative_tables(
     shift = -held.ctypes.data // 8 % 8
     tables = held[shift : shift + shape[0] * n_slots].reshape(shape)
     for law, table in zip(laws, tables, strict=False):  # spare tables stay zero and are never read
-        for start, rows, width in blocks:
-            part = slice(start, start + rows * width)
-            sums = np.cumsum(np.asarray(law)[part].reshape(rows, width), axis=1, out=table[part].reshape(rows, width))
-            sums /= sums[:, -1:].copy()
+        sum_rows(np.asarray(law), blocks, table)
     return jax.device_put(tables, may_alias=True)
+
+
+def sum_rows(law: Float[np.ndarray, " slots"], blocks: Blocks, table: Float[np.ndarray, " slots"]) -> None:
+    """Write the cumulative law of every row into `table`: summed one by one, and so never decreasing."""
+    for start, rows, width in blocks:
+        part = slice(start, start + rows * width)
+        sums = np.cumsum(law[part].reshape(rows, width), axis=1, out=table[part].reshape(rows, width))
+        sums /= sums[:, -1:].copy()
 
 
 def law_tables(kernel: Kernel, costs: Float[Array, "targets n"]) -> Float[Array, "targets slots"]:
@@ -185,7 +260,7 @@ def law_tables(kernel: Kernel, costs: Float[Array, "targets n"]) -> Float[Array,
 
 
 def begin_lanes(
-    key: Key[Array, ""], lanes: Int[Array, " lanes"], cumulative_initial: Float[Array, " n"]
+    key: Key[Array, ""], lanes: Int[Array, " lanes"], cumulative_initial: Cumulative
 ) -> tuple[Key[Array, " lanes"], TrajectoryState]:
     """The key and the first private state of each lane."""
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key, lanes)
@@ -196,22 +271,22 @@ def walk_lanes(
     keys: Key[Array, " lanes"],
     kernel: Kernel,
     private: Int[Array, " lanes"],
-    tables: Float[Array, "targets slots"],
+    tables: Cumulative,
     position: Int[Array, " steps"],
     first_block: Int[Array, ""],
 ) -> tuple[Int[Array, " lanes"], Int[Array, "steps lanes"]]:
     """The transitions of one segment for a block of lanes; the segment begins after 16 first_block transitions."""
-    n_steps, n_slots = len(position), tables.shape[1]
+    n_steps, n_slots = len(position), jax.tree.leaves(tables)[0].shape[1]
     n_blocks = n_steps // PER_BLOCK + 1  # times 0 .. n_steps of the segment
     spare = n_blocks * PER_BLOCK - n_steps - 1
     first, at = first_block + jnp.arange(n_blocks, dtype=first_block.dtype), jnp.pad(position * n_slots, (1, spare))
-    flat = tables.reshape(-1)
+    flat = jax.tree.map(lambda x: x.reshape(-1), tables)
 
     def block(private: Int[Array, " lanes"], x: tuple[Int[Array, ""], Array, Array]) -> tuple[Int[Array, " lanes"], Array]:
         number, offsets, moves = x
-        return jax.lax.scan(one, private, (offsets, moves, uniforms_between(keys, number, 1)))
+        return jax.lax.scan(one, private, (offsets, moves, uniforms_between(keys, number, 1, tables)))
 
-    def one(private: Int[Array, " lanes"], x: tuple[Array, Array, Array]) -> tuple[Int[Array, " lanes"], Int[Array, " lanes"]]:
+    def one(private: Int[Array, " lanes"], x: tuple[Array, Array, Uniform]) -> tuple[Int[Array, " lanes"], Int[Array, " lanes"]]:
         offset, moves, uniform = x
         entered = jax.vmap(invert_packed, (None, None, None, 0, 0))(kernel.neighbours, flat, offset, private, uniform)
         private = jnp.where(moves, entered, private)
@@ -253,14 +328,22 @@ class Walks(NamedTuple):
     Which mechanism it is lies in the numbers alone, so that one compiled program serves many mechanisms.
     """
 
-    initial: Float[Array, " n"] | Float[np.ndarray, " n"]  # cumulative law of s'_0
-    tables: Float[Array, "targets slots"]
+    initial: Any  # cumulative law of s'_0, `Cumulative` or NumPy
+    tables: Cumulative  # (targets, slots)
     position: Int[Array, " steps"] | Int[np.ndarray, " steps"]
 
     def draw(self, neighbours: Neighbours, key: Key[Array, ""], first: Any, n: int) -> Int[Array, "n steps"]:
-        """Trajectories first .. first + n - 1, int32; pure, to be called under float64."""
+        """Trajectories first .. first + n - 1, int32; pure. Tables of numbers are to be called under float64."""
         lanes = jnp.asarray(first).astype(jnp.int32) + jnp.arange(n, dtype=jnp.int32)
-        keys, state = begin_lanes(key, lanes, jnp.asarray(self.initial))
-        kernel = Kernel(neighbours, jnp.float64(1.0), jnp.float64(0.0), "exponential")  # the tables hold the law
+        return self.walk(neighbours, *begin_lanes(key, lanes, jax.tree.map(jnp.asarray, self.initial)))
+
+    def draw_one(self, neighbours: Neighbours, key: Key[Array, ""]) -> Int[Array, " steps"]:
+        """The trajectory of one key; pure."""
+        state = begin(key, self.initial)
+        return self.walk(neighbours, key[None], TrajectoryState(state.private[None], state.time[None]))[0]
+
+    def walk(self, neighbours: Neighbours, keys: Key[Array, " lanes"], state: TrajectoryState) -> Int[Array, "lanes steps"]:
+        """The trajectories of these keys from these first states on."""
+        kernel = Kernel(neighbours, jnp.ones(()), jnp.zeros(()), "exponential")  # the tables hold the law
         _, path = walk_lanes(keys, kernel, state.private, self.tables, jnp.asarray(self.position), jnp.int32(0))
         return jnp.concatenate([state.private[None], path]).T

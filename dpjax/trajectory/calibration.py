@@ -35,14 +35,17 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from dpjax._errors import require, require_kind, require_number
+from dpjax._tracing import require_concrete
 from dpjax.trajectory.adjacency import Adjacency
-from dpjax.trajectory.graph import OnChain, StepLaws
+from dpjax.trajectory.graph import OnChain
 from dpjax.trajectory.losses import MARGIN, Progress, Store, kappa, loss_error, pairwise_losses
+from dpjax.trajectory.steps import StepLaws
 
 FINE = 1e-12  # relative width at which the search stops
 CLOSE = 1e-6  # a matched epsilon within this of its target, relative
 _LARGEST = 1e4  # times the proved scale: where the loss never reaches the target (a chain without choices), stop here
 _TRIES = 40
+_SEARCH = "a search runs on numbers: call it outside the transformed function; substitution_epsilon(m) is differentiable"
 
 _M = TypeVar("_M")
 
@@ -113,13 +116,14 @@ def matched(
 def match_substitution(
     m: _M, target: float | int, tolerance: float = FINE, store: Store = None, progress: Progress | None = None
 ) -> _M:
-    """`m` with the largest epsilon found whose exact single-substitution epsilon is at most `target` (nats, positive).
+    """On the host: `m` with the largest epsilon found whose exact single-substitution epsilon is at most `target` (nats, positive).
 
     So two mechanisms can be compared at equal privacy for the change of one state. The epsilon of the result is the nominal one at the
     same rho, or b. Where the exact loss is not affordable its proved bound is matched (`m.guarantee()` says which): on thousands of
     states give a store and a coarser tolerance, such as 1e-3: every scale tried costs a pass over the tiles that matter (see `kappa`).
     """
     require_kind(m, "m", OnChain, "give a mechanism on trajectories, such as a TrajectoryMechanism")
+    require_concrete((m, target), "m", _SEARCH)
     return matched(m, target, tolerance, store, progress)[0]
 
 
@@ -136,13 +140,14 @@ def require_graded(m: Any) -> None:
 
 
 def exact_scale(m: Any, tolerance: float = FINE, store: Store = None, progress: Progress | None = None) -> float:
-    """The largest coin scale found that is epsilon-private for the adjacency of `m`, by the exact loss: at least epsilon / (2 rho).
+    """On the host: the largest coin scale found that is epsilon-private for the adjacency of `m`, by the exact loss: at least epsilon / (2 rho).
 
     epsilon / (2 rho) itself comes back where no larger scale was verified: Theorem 1 proves it, without the exact loss.
     The gain over the theorem's scale is often 0 to 20 per cent, and nothing on sparse graphs, where the theorem's bound is
     attained. Tolerance, store and progress as for `match_substitution`.
     """
     require_graded(m)
+    require_concrete(m, "m", _SEARCH)
     require(bool(m.epsilon > 0), "epsilon", m.epsilon, "give a mechanism with a positive epsilon")
     G_sym = m.adjacency.symmetrised(m.graph.all_distances())
     require(
@@ -168,12 +173,13 @@ Front = tuple[Float[np.ndarray, " kept"], Float[np.ndarray, " kept"]]  # distanc
 
 
 def adjacency_epsilon(m: Any) -> float:
-    """The most that the steps of two adjacent trajectories of `m` can lose together, nats: at most epsilon, and often below it.
+    """On the host: the most that the steps of two adjacent trajectories of `m` can lose together, nats: at most epsilon, often below it.
 
     All pairs of states are computed. Raises ValueError where more than 1,000 times the smallest distance fit into rho: then it is
     rho times `kappa`, to a thousandth.
     """
     require_graded(m)
+    require_concrete(m, "m", _SEARCH)
     distance, losses = m.adjacency.symmetrised(m.graph.all_distances()), pairwise_losses(m)
     within = (distance <= m.rho) & ~np.eye(len(distance), dtype=bool) & (losses > 0)
     if not within.any():

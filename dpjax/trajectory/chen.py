@@ -15,11 +15,11 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int
 
 from dpjax.chains import MarkovChain
 from dpjax.trajectory.adjacency import HammingAdjacency
-from dpjax.trajectory.graph import graph_of, require_epsilon
+from dpjax.trajectory.graph import Matrix, Parameter, graph_of, plain, require_epsilon, settle
 from dpjax.trajectory.mechanism import OneLoss, OnlineMechanism
 from dpjax.trajectory.mechanism1 import B
 from dpjax.trajectory.protocol import register
@@ -33,12 +33,13 @@ class ChenMechanism(OneLoss, OnlineMechanism):
 
     chain: MarkovChain
     _: dataclasses.KW_ONLY
-    epsilon: float | int
-    b: int = 1
+    epsilon: Parameter
+    b: Parameter = 1
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
         HammingAdjacency(b=self.b)
+        settle(self, "epsilon", "b")
         graph_of(self.chain)
 
     @property
@@ -47,21 +48,21 @@ class ChenMechanism(OneLoss, OnlineMechanism):
         return HammingAdjacency(b=self.b)
 
     @property
-    def scale(self) -> float:
+    def scale(self) -> Parameter:
         """epsilon / b."""
-        return self.epsilon / self.b
+        return plain(self.epsilon) / plain(self.b)
 
     @property
-    def rule(self) -> tuple[str, float]:
+    def rule(self) -> tuple[str, Parameter]:
         """The exponential mechanism, without a prior."""
         return "exponential", 0.0
 
-    def costs_to(self, targets: Int[np.ndarray, " targets"]) -> Float[np.ndarray, "targets n"]:
+    def costs_to(self, targets: Int[np.ndarray, " targets"]) -> Matrix:
         """1[y != s]."""
         return (np.arange(self.graph.n_states)[None, :] != targets[:, None]).astype(np.float64)
 
     @property
-    def each(self) -> float:
+    def each(self) -> Parameter:
         """What replacing one state by any other costs: epsilon / b, nats."""
         return self.scale
 
@@ -72,7 +73,7 @@ class ChenMechanism(OneLoss, OnlineMechanism):
 
     def proved_epsilon(self, target: float | int) -> float:
         """b times the target."""
-        return target * self.b
+        return float(target * plain(self.b))
 
 
 register(

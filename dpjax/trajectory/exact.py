@@ -7,7 +7,7 @@ entropy follow by one set of recursions over the edges (`graph`): O(n |E|) after
 offline mechanism one masked backward pass for each v gives the same tail as a difference from 1, and loses small ones.) It depends on
 the sensitive trajectory: it is for experiments and design, not for release.
 
-*Measures* are pure functions, of one trajectory or of a batch (*batch, n + 1):
+*Measures* are pure functions, of one private trajectory or of many: leading axes (*batch, n + 1) broadcast.
 
     V_t = G(s'_t, s_t)                                          the error at time t, nats
     H_n(s') = (1/n) sum_{t < n} W(s'_t, s'_{t+1})               the empirical entropy, paper B (22), nats a transition
@@ -27,6 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from dpjax._errors import require
 from dpjax.trajectory.graph import (
     Arrivals,
     ChainGraph,
@@ -111,11 +112,23 @@ def entropies(
     return means, deviations
 
 
-def path_errors(
-    distances: Float[Array, "steps n"] | Float[np.ndarray, "steps n"], private: Int[Array, "*batch steps"]
-) -> Float[Array, "*batch steps"]:
-    """V_t = G(s'_t, s_t), nats; row t of `distances` is G(., s_t), as `m.graph.distances_to(trajectory)`."""
-    return jnp.asarray(distances)[jnp.arange(distances.shape[0]), private]
+def path_errors(distances: Any, private: Any) -> Float[Array, "*batch steps"]:
+    """V_t = G(s'_t, s_t), nats; row t of `distances` is G(., s_t), as `m.graph.distances_to(trajectory)`, of one sensitive trajectory."""
+    G, states = jnp.asarray(distances), _states(private)
+    rows = f"{states.shape[-1]} rows, G(., s_t) in row t, and map over several sensitive trajectories with jax.vmap"
+    require(G.ndim == 2 and len(G) == states.shape[-1], "distances", None, f"give {rows}", problem=f"has the shape {G.shape}")
+    return G[jnp.arange(len(G)), states]
+
+
+def _states(private: Any, argument: str = "private", least: int = 1) -> Int[Array, "*batch steps"]:
+    """State indices with the time on the last axis."""
+    states = jnp.asarray(private)
+    whole = jnp.issubdtype(states.dtype, jnp.integer)
+    require(whole, argument, None, "give state indices, whole numbers", problem=f"has the type {states.dtype}")
+    enough = states.ndim > 0 and states.shape[-1] >= least
+    remedy = f"give {least} state{'s' * (least > 1)} or more on the last axis"
+    require(enough, argument, None, remedy, problem=f"has the shape {states.shape}")
+    return states
 
 
 def running_maximum(errors: Float[Array, "*batch steps"]) -> Float[Array, "*batch steps"]:
@@ -123,9 +136,10 @@ def running_maximum(errors: Float[Array, "*batch steps"]) -> Float[Array, "*batc
     return jax.lax.cummax(errors, axis=errors.ndim - 1)
 
 
-def transition_lengths(neighbours: Neighbours, private: Int[Array, "*batch steps"]) -> Float[Array, "*batch transitions"]:
+def transition_lengths(neighbours: Neighbours, private: Any) -> Float[Array, "*batch transitions"]:
     """W(s'_t, s'_{t+1}), nats; +inf where the chain has no such transition."""
-    origin, end = private[..., :-1], private[..., 1:]
+    states = _states(private, least=2)
+    origin, end = states[..., :-1], states[..., 1:]
 
     def before(slot: Int[Array, "*batch transitions"]) -> Bool[Array, "*batch transitions"]:
         return neighbours.states.at[slot].get(mode="clip") < end
@@ -135,38 +149,49 @@ def transition_lengths(neighbours: Neighbours, private: Int[Array, "*batch steps
     return jnp.where(neighbours.states[slot] == end, lengths[slot], jnp.inf)
 
 
-def information_content(neighbours: Neighbours, private: Int[Array, "*batch steps"]) -> Float[Array, "*batch"]:
+def information_content(neighbours: Neighbours, private: Any) -> Float[Array, "*batch"]:
     """-log P(s'_1 .. s'_n | s'_0), nats; +inf for an infeasible trajectory."""
     return jnp.sum(transition_lengths(neighbours, private), axis=-1)
 
 
-def empirical_entropy(neighbours: Neighbours, private: Int[Array, "*batch steps"]) -> Float[Array, "*batch"]:
+def empirical_entropy(neighbours: Neighbours, private: Any) -> Float[Array, "*batch"]:
     """H_n, nats a transition."""
     return jnp.mean(transition_lengths(neighbours, private), axis=-1)
 
 
-def feasible(neighbours: Neighbours, private: Int[Array, "*batch steps"]) -> Bool[Array, "*batch"]:
+def feasible(neighbours: Neighbours, private: Any) -> Bool[Array, "*batch"]:
     """Whether every transition has positive probability: true of whatever the mechanisms draw."""
     return jnp.all(jnp.isfinite(transition_lengths(neighbours, private)), axis=-1)
 
 
-def agreement(trajectory: Int[Array, " steps"], private: Int[Array, "*batch steps"]) -> Float[Array, "*batch"]:
-    """The share of t = 1..n with s'_t = s_t."""
-    same = private[..., 1:] == jnp.broadcast_to(trajectory[1:], private[..., 1:].shape)
+def agreement(trajectory: Any, private: Any) -> Float[Array, "*batch"]:
+    """The share of t = 1..n with s'_t = s_t; leading axes broadcast."""
+    sensitive, drawn = _states(trajectory, "trajectory", least=2), _states(private, least=2)
+    steps = f"has {sensitive.shape[-1]} states where private has {drawn.shape[-1]}"
+    require(sensitive.shape[-1] == drawn.shape[-1], "trajectory", None, "give both one length", problem=steps)
+    same = jnp.equal(*jnp.broadcast_arrays(drawn[..., 1:], sensitive[..., 1:].astype(drawn.dtype)))
     return jnp.mean(same, axis=-1, dtype=jnp.float32)
 
 
-def visit_frequencies(private: Int[Array, "*batch steps"], n_states: int) -> Float[Array, "*batch n"]:
-    """The share of time spent in each state."""
-    counts = jax.vmap(lambda path: jnp.bincount(path, length=n_states))(private.reshape(-1, private.shape[-1]))
-    return counts.reshape(*private.shape[:-1], n_states).astype(jnp.float32) / private.shape[-1]
+def visit_frequencies(private: Any, n_states: int) -> Float[Array, "*batch n"]:
+    """The share of time spent in each of `n_states` states, a Python number."""
+    states = _states(private)
+    counts = jax.vmap(lambda path: jnp.bincount(path, length=n_states))(states.reshape(-1, states.shape[-1]))
+    return counts.reshape(*states.shape[:-1], n_states).astype(jnp.float32) / states.shape[-1]
 
 
-def visit_divergence(f: Float[Array, "*batch n"], g: Float[Array, "*batch n"]) -> Float[Array, "*batch"]:
-    """Jensen-Shannon divergence of two laws of visited states, nats, in [0, log 2]: finite for any two laws."""
+def visit_divergence(f: Any, g: Any) -> Float[Array, "*batch"]:
+    """Jensen-Shannon divergence of two laws of visited states, nats, in [0, log 2]: finite for any two laws. Leading axes broadcast.
+
+    Differentiable where both laws are positive; an entry that is 0 in one law has the derivative 0 there.
+    """
+    f, g = jnp.asarray(f), jnp.asarray(g)
+    shapes = f"have {f.shape[-1:]} and {g.shape[-1:]} states"
+    require(f.shape[-1:] == g.shape[-1:] != (), "f and g", None, "give laws over the same states, on the last axis", problem=shapes)
+    f, g = jnp.broadcast_arrays(f, g)
     middle = (f + g) / 2
 
-    def relative(a: Float[Array, "*batch n"]) -> Float[Array, "*batch"]:
+    def relative(a: Float[Array, "*_ n"]) -> Float[Array, "*_"]:
         safe = jnp.where(a > 0, a, 1.0)
         return jnp.sum(jnp.where(a > 0, a * jnp.log(safe / jnp.where(a > 0, middle, 1.0)), 0.0), axis=-1)
 

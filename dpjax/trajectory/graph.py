@@ -4,8 +4,7 @@
 chain of up to FULL_TABLE states gets all of them at once (8 MiB at most); a larger one gets a column the first time its state
 occurs. `graph_of(chain)` keeps the last few chains' graphs, so that a grid over epsilon computes no distance twice.
 
-*Step laws.* `StepLaws` is a mechanism whose next private state depends on the private state before it and the sensitive state that
-arrives: K_s(i, o) = pi(o | s, i). Its exact law, its losses and its joint chain need nothing else of it.
+*Traced probabilities.* `graph_of` of a chain with traced probabilities gives a `TracedGraph`: dense, in JAX arrays, found again in every trace.
 
 *Recursions.* Along w the law of s'_t is a_t = a_{t-1} K_{w_t}. With V_t = G(s'_t, w_t) and W the edge lengths:
 
@@ -22,25 +21,27 @@ the edges times the columns, and all thresholds move at once.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.sparse
 import scipy.sparse.csgraph
-from jaxtyping import Array, Float, Int
+from jax.extend.core import get_opaque_trace_state
+from jaxtyping import Array, Float, Int, Num
 
 from dpjax._errors import invalid, real_array, require, require_kind, require_number
-from dpjax.chains import MarkovChain
+from dpjax._tracing import at_trace_time, check_traced, is_traced
+from dpjax.chains import MarkovChain, stationary_distribution
 from dpjax.chains.counting import closed_advice
-from dpjax.paths import distances_to, shortest_paths
-from dpjax.trajectory import batch
-from dpjax.trajectory.kernel import Edges, Kernel, Neighbours, edges_of, neighbours_of, pack, slot_law, slot_log_law
+from dpjax.paths import distances_to, edge_lengths, shortest_paths
+from dpjax.trajectory.kernel import Edges, Neighbours, dense_neighbours, edges_of, neighbours_of, pack
 
 
 class Arrivals(NamedTuple):
@@ -110,6 +111,7 @@ class Extremes(NamedTuple):
     most: float
 
 
+_EVEN = 4096  # slots of rows of one width that are always few
 FULL_TABLE = 1024  # states up to which all distances are found at once
 
 
@@ -129,6 +131,18 @@ class ChainGraph:
         """The number of states."""
         return self.edges.n_states
 
+    @property
+    def even(self) -> bool:
+        """Whether rows of one width waste little: a step then reads no row's place."""
+        offsets = self.edges.offsets
+        return self.n_states * int(np.diff(offsets).max()) <= max(2 * self.neighbours.n_slots, _EVEN)
+
+    @functools.cached_property
+    def even_neighbours(self) -> Neighbours:
+        """The neighbours in rows of one width where they are `even`, for the cache of a stream; else as they are."""
+        with at_trace_time():
+            return neighbours_of(self.edges, even=True) if self.even else self.neighbours
+
     @functools.cached_property
     def arrivals(self) -> Arrivals:
         """The edges in the order of the states they arrive at."""
@@ -137,7 +151,8 @@ class ChainGraph:
     def all_distances(self) -> Float[np.ndarray, "n n"]:
         """G(i, j) for all pairs, nats; found once."""
         if self._all is None:
-            self._all = np.asarray(shortest_paths(self.chain), np.float64)
+            with at_trace_time():
+                self._all = np.asarray(shortest_paths(self.chain), np.float64)
         return self._all
 
     @functools.cached_property
@@ -155,7 +170,9 @@ class ChainGraph:
             return self.all_distances().T[targets]
         new = [int(s) for s in np.unique(targets) if int(s) not in self._columns]
         if new:
-            self._columns.update(zip(new, np.asarray(distances_to(self.chain, np.asarray(new)), np.float64), strict=True))
+            with at_trace_time():
+                found = np.asarray(distances_to(self.chain, np.asarray(new)), np.float64)
+            self._columns.update(zip(new, found, strict=True))
         return np.stack([self._columns[int(s)] for s in targets])
 
     def feasible(self, origins: Int[np.ndarray, " k"], destinations: Int[np.ndarray, " k"]) -> np.ndarray:
@@ -165,129 +182,103 @@ class ChainGraph:
         return keys[np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)] == wanted
 
 
-def graph_of(chain: MarkovChain) -> ChainGraph:
-    """The graph of `chain`, made once."""
+class TracedGraph:
+    """The graph of a chain whose transition probabilities are traced: dense, every pair of states a slot, an edge where P > 0."""
+
+    def __init__(self, chain: MarkovChain) -> None:
+        self.chain, self.n_states = chain, len(chain.labels)
+        self.P = chain.dense()
+
+    @functools.cached_property
+    def lengths(self) -> Float[Array, "n n"]:
+        """W, +inf where there is no edge."""
+        return edge_lengths(self.P)
+
+    @functools.cached_property
+    def neighbours(self) -> Neighbours:
+        """The packed rows."""
+        return dense_neighbours(self.lengths)
+
+    @functools.cached_property
+    def _all(self) -> Float[Array, "n n"]:
+        return shortest_paths(self.P)
+
+    def all_distances(self) -> Float[Array, "n n"]:
+        """G(i, j) for all pairs, nats."""
+        return self._all
+
+    def distances_to(self, targets: Any) -> Float[Array, "targets n"]:
+        """G(y, s) in row k for target s = targets[k]."""
+        return self._all.T[targets]
+
+
+Graph = ChainGraph | TracedGraph
+if TYPE_CHECKING:  # concrete or traced: a type checker cannot tell which, and every reader of a concrete one would need a cast
+    Parameter: TypeAlias = Any
+    Indices: TypeAlias = Any
+    Matrix: TypeAlias = Any
+    Vector: TypeAlias = Any
+else:
+    Parameter = float | int | Num[Array, ""] | Num[np.ndarray, ""]  # a number of a mechanism
+    Indices = Int[np.ndarray, " steps"] | Int[Array, " steps"]
+    Matrix = Float[np.ndarray, "rows n"] | Float[Array, "rows n"]
+    Vector = Float[np.ndarray, " n"] | Float[Array, " n"]
+
+
+def graph_of(chain: MarkovChain) -> Any:
+    """The `ChainGraph` of `chain`, made once; a `TracedGraph` where its probabilities are traced."""
     require_kind(chain, "chain", MarkovChain, "make one with MarkovChain.from_matrix, from_counts or from_trajectories")
-    return _graph_of(chain)
+    if not is_traced(chain.matrix):
+        return _graph_of(chain)
+    here = get_opaque_trace_state(convention="nnx")
+    known = chain.__dict__.get("_traced_graph")
+    if known is None or known[0] != here:  # what was found within another trace must not be used in this one
+        known = here, TracedGraph(chain)
+        chain.__dict__["_traced_graph"] = known
+    return known[1]
 
 
 @functools.lru_cache(maxsize=8)
 def _graph_of(chain: MarkovChain) -> ChainGraph:
-    return ChainGraph(chain)
+    with at_trace_time():
+        return ChainGraph(chain)
 
 
 class OnChain:
-    """What lives on one chain, and shares the chain's graph with everything else on it."""
+    """What lives on one chain, and shares the chain's graph with everything else on it.
+
+    Its subclasses are dataclasses and pytrees, a user's own too: text and booleans are static, every other field a child. Rebuilding one
+    from its leaves checks nothing.
+    """
 
     chain: MarkovChain
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        jax.tree_util.register_pytree_with_keys(cls, _children_of, functools.partial(_rebuilt, cls))
+
     @property
-    def graph(self) -> ChainGraph:
-        """The chain's edges and the distances found so far, shared by all mechanisms on the chain."""
+    def graph(self) -> Any:
+        """The chain's edges and the distances found so far, shared by all mechanisms on the chain; see `graph_of`."""
         return graph_of(self.chain)
 
 
-class Tables(NamedTuple):
-    """The private trajectory as laws to be tabulated: s'_0 has the law `first`, transition t the law `laws[position[t]]` of every row.
-
-    A law has one number for each slot of the packed neighbours.
-    """
-
-    first: Float[np.ndarray, " n"]
-    laws: list[Float[Array, " slots"]]
-    position: Int[np.ndarray, " transitions"]
-
-    def kernels(self, arrivals: Arrivals) -> Iterator[Float[np.ndarray, " edges"]]:
-        """The law of each transition, by arriving edge."""
-        kernels = [np.asarray(law)[arrivals.slots] for law in self.laws]
-        return (kernels[at] for at in self.position)
+_Static = tuple[tuple[str, ...], tuple[tuple[str, Any], ...]]
 
 
-_law_table = jax.jit(slot_law)
-_log_law_table = jax.jit(slot_log_law)
-_law_tables = jax.jit(batch.law_tables)
+def _children_of(value: Any) -> tuple[list[tuple[Any, Any]], _Static]:
+    """The fields that may be traced, with their keys; their names, and the static fields."""
+    fields = [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value) if field.name != "_"]
+    static = tuple((name, x) for name, x in fields if isinstance(x, str | bool))
+    children = [(name, x) for name, x in fields if not isinstance(x, str | bool)]
+    return [(jax.tree_util.GetAttrKey(name), x) for name, x in children], (tuple(name for name, _ in children), static)
 
 
-class StepLaws(OnChain):
-    """A mechanism whose next private state depends on the one before it and on the sensitive state that arrives: pi(. | s, i).
-
-    The law is that of a selection by costs: a subclass states `costs_to`, `scale`, `rule` and `loss_bounds`. One whose kernel has
-    another form overrides `law_table`, `law_tables` and `log_law_table` instead.
-    """
-
-    @property
-    def scale(self) -> float:
-        """The coin scale c that multiplies the costs."""
-        raise TypeError("a mechanism states its coin scale")
-
-    @property
-    def rule(self) -> tuple[str, float]:
-        """The selection by name, and the weight of the public prior."""
-        raise TypeError("a mechanism states its selection")
-
-    def costs_to(self, targets: Int[np.ndarray, " targets"]) -> Float[np.ndarray, "targets n"]:
-        """cost(y, s) in row k for target s = targets[k]."""
-        raise TypeError("a mechanism states its costs")
-
-    def loss_bounds(self) -> Float[np.ndarray, "n n"]:
-        """The proved bound on the loss of replacing state i by j at one time, nats."""
-        raise TypeError("a mechanism states its bound")
-
-    @property
-    def law_key(self) -> str:
-        """What the law of a step depends on besides the graph, as text; a subclass whose costs have parameters adds them."""
-        return f"{type(self).__name__} {self.scale!r} {self.rule!r}"
-
-    @functools.cached_property
-    def kernel(self) -> Kernel:
-        """The law of the next private state, as the pure functions take it (float64)."""
-        selection, prior_weight = self.rule
-        with jax.enable_x64(True):
-            return Kernel(self.graph.neighbours, jnp.float64(self.scale), jnp.float64(prior_weight), selection)
-
-    def forward(self, states: Int[np.ndarray, " steps"], start: Start) -> Forward:
-        """The private trajectory's law given s_0..s_n: the kernels of one stretch are kept, more are made again at each pass."""
-        stretches = list(batch.segments(states[1:], self.graph.neighbours.n_slots))
-        held: dict[int, list[Float[np.ndarray, " edges"]]] = {}
-
-        def kernels() -> Iterator[Float[np.ndarray, " edges"]]:
-            for k, (targets, position) in enumerate(stretches):
-                laws = held.get(k) or self.arriving_laws(targets)
-                if len(stretches) == 1:
-                    held[k] = laws
-                yield from (laws[at] for at in position)
-
-        return Forward(initial_law(self.graph, start), kernels)
-
-    def arriving_laws(self, targets: Int[np.ndarray, " targets"]) -> list[Float[np.ndarray, " edges"]]:
-        """pi(. | s, i) of every edge for each target s, on the host, in the order of the states that the edges arrive at."""
-        with jax.enable_x64(True):
-            return [table[self.graph.arrivals.slots] for table in self.law_tables(targets)]
-
-    def law_tables(self, targets: Int[np.ndarray, " targets"]) -> Float[np.ndarray, "targets slots"]:
-        """`law_table` of each target, on the host, by one call; call it under float64."""
-        return np.asarray(_law_tables(self.kernel, self.cost_rows(targets)))[: len(targets)]
-
-    def law_table(self, s: int) -> Float[Array, " slots"]:
-        """pi(. | s, i) of every row i, in the slots of the packed neighbours; call it under float64."""
-        return _law_table(self.kernel, self.cost_row(s))
-
-    def log_law_table(self, s: int) -> Float[Array, " slots"]:
-        """log pi(. | s, i) of every row i, in the slots, -inf on padding; call it under float64."""
-        return _log_law_table(self.kernel, self.cost_row(s))
-
-    def cost_rows(self, targets: Int[np.ndarray, " targets"]) -> Float[Array, "more n"]:
-        """cost(., s) of each target on the device, a rounded number of rows; call it under float64."""
-        return jnp.asarray(batch.padded(self.costs_to(targets)))
-
-    def cost_row(self, s: int) -> Float[Array, " n"]:
-        """cost(., s) on the device; call it under float64."""
-        return jnp.asarray(self.costs_to(np.asarray([s]))[0])
-
-
-def require_online(m: Any) -> None:
-    """ValueError for what holds for mechanisms that draw one step at a time alone."""
-    require_kind(m, "m", StepLaws, "give a TrajectoryMechanism or a ChenMechanism, which draw one step at a time")
+def _rebuilt(cls: type, aux: _Static, children: Iterable[Any]) -> Any:
+    value: Any = object.__new__(cls)
+    for name, x in (*zip(aux[0], children, strict=True), *aux[1]):
+        object.__setattr__(value, name, x)
+    return value
 
 
 def _require_irreducible(chain: MarkovChain, edges: Edges) -> None:
@@ -313,9 +304,33 @@ _THRESHOLDS = "give a threshold in nats, or a one-dimensional array"
 _PROBABILITIES = "give probabilities that are 0 or more and sum to 1"
 
 
+def plain(value: Any) -> Any:
+    """The number that an array without axes holds; anything else as it is."""
+    return value.item() if isinstance(value, np.ndarray | jax.Array) and value.ndim == 0 and not is_traced(value) else value
+
+
+def require_parameter(value: Any, argument: str, remedy: str, must: str, holds: Callable[[Any], Any]) -> None:
+    """Require one finite real number, `plain` or traced, of which `holds` is true; a traced one is checked under `debug_checks` alone."""
+    shape = np.shape(value) if isinstance(value, np.ndarray | jax.Array) else ()
+    several = f"is traced, of shape {shape}" if is_traced(value) else ""
+    require(shape == (), argument, value, "give one number, and map over several of them with jax.vmap", problem=several)
+    if not is_traced(value):
+        return require_number(plain(value), argument, remedy, holds)
+    real = jnp.issubdtype(value.dtype, jnp.floating) or jnp.issubdtype(value.dtype, jnp.integer)
+    require(real, argument, None, remedy, problem=f"has the type {value.dtype}")
+    return check_traced(holds(value) & jnp.isfinite(value), argument, f"{must}, got {{value}}", value=value)
+
+
+def settle(value: Any, *fields: str) -> None:
+    """Put the numbers that arrays without axes hold in the place of these fields of a frozen dataclass."""
+    for field in fields:
+        object.__setattr__(value, field, plain(getattr(value, field)))
+
+
 def require_epsilon(epsilon: Any) -> None:
     """epsilon: finite, zero or more."""
-    require_number(epsilon, "epsilon", "give a finite privacy parameter in nats, 0 or more", lambda x: x >= 0)
+    remedy = "give a finite privacy parameter in nats, 0 or more"
+    require_parameter(epsilon, "epsilon", remedy, "be finite and 0 or more", lambda x: x >= 0)
 
 
 def require_scale(scale: float, epsilon: Any) -> None:
@@ -328,7 +343,7 @@ def require_scale(scale: float, epsilon: Any) -> None:
     )
 
 
-def state_index(graph: ChainGraph, s: Any, argument: str = "s") -> int:
+def state_index(graph: Graph, s: Any, argument: str = "s") -> int:
     """The index of a state, checked."""
     whole = "give the index of a state, a whole number; chain.index(label) finds it"
     require(not (isinstance(s, bool) or str(getattr(s, "dtype", "")) == "bool"), argument, s, whole)
@@ -340,23 +355,50 @@ def state_index(graph: ChainGraph, s: Any, argument: str = "s") -> int:
     return index
 
 
-def trajectory_indices(graph: ChainGraph, trajectory: Trajectory, check: bool = True) -> Int[np.ndarray, " steps"]:
-    """The trajectory s_0..s_n as int64; with `check`, every transition must have positive probability."""
+def checked_states(graph: Graph, states: Any, argument: str) -> Int[np.ndarray, " states"]:
+    """Concrete state indices of any shape, as int64."""
+    given = np.asarray(states)
+    whole = given.size > 0 and bool(np.issubdtype(given.dtype, np.integer))
+    require(whole, argument, states, "give the indices of states, whole numbers; chain.index(label) finds them")
+    outside = given[(given < 0) | (given >= graph.n_states)]
+    if outside.size:
+        invalid(argument, int(outside[0]), f"give the indices of states, 0 to {graph.n_states - 1}")
+    return given.astype(np.int64)
+
+
+def trajectory_indices(graph: Graph, trajectory: Trajectory, check: bool = True) -> Indices:
+    """The trajectory s_0..s_n as int64; with `check`, every transition must have positive probability.
+
+    A traced one comes back as it is; its values are checked under `debug_checks` alone.
+    """
+    if is_traced(trajectory):
+        return _traced_indices(graph, trajectory)
     try:
         states = np.asarray(trajectory)
     except ValueError:
         invalid("trajectory", trajectory, "give a one-dimensional trajectory of state indices; this one is ragged")
-    require(
-        states.ndim == 1 and len(states) >= 2, "trajectory", trajectory, "give a one-dimensional trajectory of two states or more"
-    )
+    require(states.ndim == 1 and len(states) >= 2, "trajectory", trajectory, _ONE_TRAJECTORY)
     require(bool(np.issubdtype(states.dtype, np.integer)), "trajectory", trajectory, "give state indices, whole numbers")
     states = states.astype(np.int64)
     outside = np.flatnonzero((states < 0) | (states >= graph.n_states))
     if len(outside):
         t = int(outside[0])
         invalid(f"trajectory[{t}]", int(states[t]), f"give the index of a state, 0 to {graph.n_states - 1}")
-    if check:
+    if check and isinstance(graph, ChainGraph):
         _require_feasible(graph, states)
+    return states
+
+
+_ONE_TRAJECTORY = "give a one-dimensional trajectory of two states or more, and map over several of them with jax.vmap"
+
+
+def _traced_indices(graph: Graph, trajectory: Any) -> Int[Array, " steps"]:
+    states = jnp.asarray(trajectory)
+    one = states.ndim == 1 and len(states) >= 2
+    require(one, "trajectory", None, _ONE_TRAJECTORY, problem=f"has the shape {states.shape}")
+    whole = jnp.issubdtype(states.dtype, jnp.integer)
+    require(whole, "trajectory", None, "give state indices, whole numbers", problem=f"has the type {states.dtype}")
+    check_traced((states >= 0) & (states < graph.n_states), "trajectory", f"hold state indices, 0 to {graph.n_states - 1}")
     return states
 
 
@@ -384,17 +426,36 @@ def at_most_one(probability: Float[np.ndarray, "*shape"] | np.float64) -> Any:
     return np.minimum(probability, 1.0)
 
 
-def initial_law(graph: ChainGraph, start: Start, argument: str = "start") -> Float[np.ndarray, " n"]:
+def initial_law(graph: Graph, start: Start, argument: str = "start") -> Float[np.ndarray, " n"]:
     """The law p_0 of s'_0: the chain's initial distribution, a Dirac at a public state, or the distribution given."""
     if start is None:
-        return np.asarray(graph.chain.initial_distribution, np.float64)
+        with at_trace_time():
+            return np.asarray(graph.chain.initial_distribution, np.float64)
     if dimensions(start, argument) == 0:
         law = np.zeros(graph.n_states)
         law[state_index(graph, start, argument)] = 1.0
         return law
-    given = probabilities(start, argument)
-    require(given.shape == (graph.n_states,), argument, given.shape, f"give a state index or {graph.n_states} probabilities")
-    return given
+    one = f"give a state index or {graph.n_states} probabilities, and map over several with jax.vmap"
+    require(np.shape(start) == (graph.n_states,), argument, start, one)
+    return probabilities(start, argument)
+
+
+def traced_initial_law(graph: Graph, start: Start, dtype: Any, argument: str = "start") -> Float[Array, " n"]:
+    """The law p_0 of s'_0 under a trace, in `dtype`; a law that is given is taken as it is."""
+    n = graph.n_states
+    if start is None and isinstance(graph, TracedGraph):
+        given = graph.chain.initial
+        return jnp.asarray(stationary_distribution(graph.P) if given is None else given, dtype)
+    if not is_traced(start):
+        return jnp.asarray(initial_law(graph, start, argument), dtype)
+    if start.ndim == 0 and jnp.issubdtype(start.dtype, jnp.integer):
+        check_traced((start >= 0) & (start < n), argument, f"be the index of a state, 0 to {n - 1}")
+        return (jnp.arange(n) == jnp.clip(start, 0, n - 1)).astype(dtype)
+    law = start.shape == (n,) and jnp.issubdtype(start.dtype, jnp.floating)
+    wrong = f"has the shape {start.shape} and the type {start.dtype}"
+    require(law, argument, None, f"give a state index or {n} probabilities, and map over several with jax.vmap", problem=wrong)
+    check_traced((start >= 0).all() & (jnp.abs(start.sum() - 1) <= 1e-5), argument, "hold probabilities that sum to 1")
+    return start.astype(dtype)
 
 
 def dimensions(start: Any, argument: str) -> int:

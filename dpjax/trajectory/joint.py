@@ -43,6 +43,7 @@ import scipy.sparse
 from jaxtyping import Float
 
 from dpjax._errors import invalid, require, require_whole
+from dpjax._tracing import is_traced
 from dpjax.chains.stationary import stationary_of_chain
 from dpjax.trajectory.graph import (
     ChainGraph,
@@ -51,10 +52,11 @@ from dpjax.trajectory.graph import (
     dimensions,
     initial_law,
     probabilities,
-    require_online,
     thresholds_of,
 )
 from dpjax.trajectory.mechanism import OnlineMechanism
+from dpjax.trajectory.steps import require_online
+from dpjax.trajectory.traced import traced_joint_law, traced_stationary
 
 HELD_BYTES = 2**31
 _GROUP_ENTRIES = 2**20  # entries of the kernels of neighbouring sensitive states that form one sparse matrix
@@ -68,7 +70,7 @@ class JointChain:
     def __init__(self, m: OnlineMechanism) -> None:
         self.mechanism = m
         self.graph = m.graph
-        self.P = scipy.sparse.csr_array(m.chain.matrix)
+        self.P = scipy.sparse.csr_array(m.chain.host_matrix())
         self._held: list[Float[np.ndarray, "targets edges"]] | None = None
         self._patterns: dict[int, tuple[Any, Any]] = {}  # columns and row starts of a group of so many sensitive states
 
@@ -237,8 +239,11 @@ class JointLaw:
         return total
 
 
-def joint_law(m: OnlineMechanism, n_steps: int, start: Any = None, sensitive: Start = None) -> JointLaw:
+def joint_law(m: OnlineMechanism, n_steps: int, start: Any = None, sensitive: Start = None) -> Any:
     """The exact law of `n_steps` transitions of the sensitive and the private trajectory together.
+
+    Where a parameter, the chain's probabilities or a start are traced it is a `TracedJointLaw` of the same names, in their floating-point
+    type, not rounded, and differentiable; its kernels are dense, for up to 645 states.
 
     start: the law of s'_0, as for the mechanism: None for the chain's initial distribution, a state index (public), or n
     probabilities; or the joint law of (s_0, s'_0), (n, n), row s_0. sensitive: the law of s_0, an index or n probabilities; None
@@ -246,6 +251,9 @@ def joint_law(m: OnlineMechanism, n_steps: int, start: Any = None, sensitive: St
     unless `start` is a joint law.
     """
     require_whole(n_steps, "n_steps", "give the number of transitions, a whole number, 1 or more", least=1)
+    require_online(m)
+    if is_traced(m, start, sensitive):
+        return traced_joint_law(m, n_steps, start, sensitive)
     chain = joint_chain_of(m)
     initial = nu = joint_start(m.graph, start, sensitive)
     laws, errors, lengths = [(nu.sum(axis=1), nu.sum(axis=0))], [float((nu * chain.errors).sum())], []
@@ -299,8 +307,15 @@ class StationaryJointLaw:
         return at_most_one(np.array(tails, np.float64).reshape(levels.shape)[()])
 
 
-def joint_stationary(m: OnlineMechanism) -> StationaryJointLaw:
-    """The stationary law of the joint chain of `m`; ValueError where it has several closed classes (a periodic chain)."""
+def joint_stationary(m: OnlineMechanism) -> Any:
+    """The stationary law of the joint chain of `m`; ValueError where it has several closed classes (a periodic chain).
+
+    Where a parameter or the chain's probabilities are traced it is a `TracedStationary`, differentiable by the adjoint of the stationary
+    equation, and NaN where there is no one stationary law.
+    """
+    require_online(m)
+    if is_traced(m):
+        return traced_stationary(m)
     chain = joint_chain_of(m)
     if len(chain.lengths) ** 2 <= ASSEMBLED:
         law = np.asarray(stationary_of_chain(chain.matrix())).reshape(chain.n_states, chain.n_states)

@@ -33,13 +33,15 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Shaped
+from jaxtyping import Array, Bool, Float, Int, Shaped, UInt32
 
+from dpjax._random import Words
+from dpjax._tracing import is_traced
 from dpjax.chains import MarkovChain
 from dpjax.paths.distances import edge_lengths
 from dpjax.selection import exponential_mechanism, permute_and_flip
@@ -95,6 +97,23 @@ class Neighbours:
         start, rows, width = self.blocks[-1]
         return start + rows * width
 
+    def row(self, i: Int[Array, "*batch"]) -> tuple[Int[Array, "*batch"], Int[Array, "*batch"] | int]:
+        """The first slot and the width of row i; rows of one width lie in the order of their states, and nothing is read."""
+        if len(self.blocks) == 1:
+            return i * self.max_width, self.max_width
+        return self.base[i], self.width[i]
+
+    def bare(self) -> Neighbours:
+        """The same without lengths, for draws from tabulated laws: nothing in it is float64."""
+        return dataclasses.replace(self, lengths=jnp.zeros(self.states.shape, jnp.float32))
+
+    def in_type(self, dtype: Any) -> Neighbours:
+        """The same rows with lengths of another floating-point type, within a trace too."""
+        if self.lengths.dtype == dtype:
+            return self
+        lengths = self.lengths if is_traced(self.lengths) else np.asarray(self.lengths)
+        return dataclasses.replace(self, lengths=jnp.asarray(lengths.astype(dtype)))
+
 
 def count_leading(
     neighbours: Neighbours, i: Int[Array, "*batch"], holds: Callable[[Int[Array, "*batch"]], Bool[Array, "*batch"]]
@@ -103,7 +122,7 @@ def count_leading(
 
     `holds` must be true of the row's slots up to some slot and false after it; it gets a slot's number, maybe past the last.
     """
-    base, width = neighbours.base[i], neighbours.width[i]
+    base, width = neighbours.row(i)
     found = jnp.zeros_like(base)
     for bit in reversed(range((neighbours.max_width - 1).bit_length())):  # unrolled
         tried = found + 2**bit
@@ -128,10 +147,10 @@ def _rungs(largest: int) -> Int[np.ndarray, " rungs"]:
     return rungs[: np.searchsorted(rungs, largest) + 1]
 
 
-def pack(offsets: Int[np.ndarray, " n_plus_1"]) -> Packing:
-    """Give each row the next rung of slots, rows of one width side by side, narrow ones first."""
+def pack(offsets: Int[np.ndarray, " n_plus_1"], even: bool = False) -> Packing:
+    """Give each row the next rung of slots, or with `even` those of the widest; rows of one width side by side, narrow ones first."""
     degree = np.diff(offsets)
-    rungs = _rungs(int(degree.max()))
+    rungs = np.array([degree.max()]) if even else _rungs(int(degree.max()))
     width = rungs[np.searchsorted(rungs, degree)]
     order = np.argsort(width, kind="stable")
     base = np.empty_like(width)
@@ -152,9 +171,9 @@ def spread(
     return flat
 
 
-def neighbours_of(edges: Edges) -> Neighbours:
-    """Pack the rows of `edges` on the device, in float64."""
-    packing = pack(edges.offsets)
+def neighbours_of(edges: Edges, even: bool = False) -> Neighbours:
+    """Pack the rows of `edges` on the device, in float64; `even` as in `pack`."""
+    packing = pack(edges.offsets, even)
     spare = packing.blocks[-1][2]
     with jax.enable_x64(True):
         return Neighbours(
@@ -166,6 +185,27 @@ def neighbours_of(edges: Edges) -> Neighbours:
             width=jnp.asarray(packing.width.astype(np.int32)),
             blocks=packing.blocks,
         )
+
+
+def dense_neighbours(lengths: Float[Array, "n n"]) -> Neighbours:
+    """The packed rows of a dense matrix of edge lengths, traced: every pair of states has a slot, real where its length is finite."""
+    n = lengths.shape[0]
+    packing = pack(np.arange(n + 1) * n)
+    width = packing.blocks[0][2]
+    edge = lengths < jnp.inf
+
+    def slots(values: Shaped[Array, "n n"]) -> Shaped[Array, " slots"]:
+        return jnp.pad(jnp.pad(values, ((0, 0), (0, width - n))).reshape(-1), (0, width))
+
+    return Neighbours(
+        states=jnp.asarray(spread(packing, np.tile(np.arange(n, dtype=np.int32), n), n, width)),
+        owners=jnp.asarray(spread(packing, np.repeat(np.arange(n, dtype=np.int32), n), n, width)),
+        lengths=slots(jnp.where(edge, lengths, 0)),
+        real=slots(edge),
+        base=jnp.asarray(packing.base.astype(np.int32)),
+        width=jnp.asarray(packing.width.astype(np.int32)),
+        blocks=packing.blocks,
+    )
 
 
 SELECTIONS = {"permute-and-flip": permute_and_flip, "exponential": exponential_mechanism}
@@ -259,24 +299,76 @@ def running_sums(law: Float[Array, "*batch width"]) -> Float[Array, "*batch widt
     return jnp.where(inside == inside[..., -1:], after[..., None], within).reshape(law.shape)
 
 
-def invert(cumulative_law: Float[Array, " width"], uniform: Float[Array, ""]) -> Int[Array, ""]:
+def invert(cumulative_law: Cumulative, uniform: Uniform) -> Int[Array, "*_"]:
     """The first candidate whose cumulative law exceeds `uniform` in [0, 1); one of probability zero is never chosen."""
+    if isinstance(cumulative_law, tuple):
+        assert isinstance(uniform, tuple)
+        (high, low), ones = cumulative_law, (1,) * uniform[0].ndim
+        law = high.reshape(*ones, -1), low.reshape(*ones, -1)
+        over = reached(law, slice(None), (uniform[0][..., None], uniform[1][..., None]))
+        return jnp.sum(over, axis=-1, dtype=jnp.int32)
+    assert not isinstance(uniform, tuple)
     return jnp.searchsorted(cumulative_law, uniform, side="right").astype(jnp.int32)
 
 
 def invert_packed(
-    neighbours: Neighbours,
-    cumulative_laws: Float[Array, " slots"],
-    offset: Int[Array, ""],
-    i: Int[Array, ""],
-    uniform: Float[Array, ""],
-) -> Int[Array, ""]:
+    neighbours: Neighbours, cumulative_laws: Cumulative, offset: Int[Array, "*batch"], i: Int[Array, "*batch"], uniform: Uniform
+) -> Int[Array, "*batch"]:
     """The same from row i of a packed table that begins at `offset`, by bisection; returns the neighbour's state."""
 
-    def below(slot: Int[Array, ""]) -> Bool[Array, ""]:
-        return cumulative_laws.at[offset + slot].get(mode="clip") <= uniform
+    def below(slot: Int[Array, "*batch"]) -> Bool[Array, "*batch"]:
+        return reached(cumulative_laws, offset + slot, uniform)
 
-    return neighbours.states[neighbours.base[i] + count_leading(neighbours, i, below)]
+    return neighbours.states[neighbours.row(i)[0] + count_leading(neighbours, i, below)]
+
+
+Cumulative = Float[Array, "*shape"] | Words  # a cumulative law: numbers, or their words
+Uniform = Float[Array, "*batch"] | Words  # a uniform number of the same form
+
+
+def reached(cumulative_law: Cumulative, at: Any, uniform: Uniform) -> Bool[Array, "*batch"]:
+    """Whether the uniform is at or past the entry `at` of a cumulative law."""
+    if not isinstance(cumulative_law, tuple):
+        assert not isinstance(uniform, tuple)
+        return cumulative_law.at[at].get(mode="clip") <= uniform
+    high, low = (word.at[at].get(mode="clip") for word in cumulative_law)
+    return (high < uniform[0]) | ((high == uniform[0]) & (low <= uniform[1]))
+
+
+_MOST = np.uint64(2**64 - 1)  # above every uniform, whose last 11 bits are 0
+
+
+def split_on_host(law: Float[np.ndarray, "*shape"]) -> tuple[UInt32[np.ndarray, "*shape"], UInt32[np.ndarray, "*shape"]]:
+    """A cumulative law in float64 as two words: a uniform of 53 bits is at or past F exactly if its two words are."""
+    whole = np.ceil(np.where(law < 1, law, 0) * 2.0**53).astype(np.uint64) << np.uint64(11)
+    number = np.where(law < 1, whole, _MOST)
+    return (number >> np.uint64(32)).astype(np.uint32), (number & np.uint64(2**32 - 1)).astype(np.uint32)
+
+
+def split(law: Float[Array, "*shape"]) -> Words:
+    """The same within a trace, from any floating-point type, without integers of 64 bits."""
+    scaled = jnp.where(law < 1, law, 0) * 2.0**32
+    high = jnp.floor(scaled)
+    low = jnp.ceil((scaled - high) * 2.0**32)
+    over = low >= 2.0**32
+    words = high.astype(jnp.uint32) + over.astype(jnp.uint32), jnp.where(over, 0, low).astype(jnp.uint32)
+    most = jnp.uint32(2**32 - 1)
+    return jnp.where(law < 1, words[0], most), jnp.where(law < 1, words[1], most)
+
+
+def cumulative_slots(neighbours: Neighbours, law: Float[Array, "*batch slots"]) -> Float[Array, "*batch slots"]:
+    """The cumulative law of every row in the slots of the packed neighbours, within a trace."""
+    parts = []
+    for start, rows, width in neighbours.blocks:
+        part = law[..., start : start + rows * width]
+        parts.append(cumulative(part.reshape(*law.shape[:-1], rows, width)).reshape(part.shape))
+    return jnp.concatenate(parts, axis=-1)
+
+
+def cumulative_states(law: Float[Array, "*batch n"]) -> Float[Array, "*batch n"]:
+    """The cumulative law over the states, within a trace."""
+    n = law.shape[-1]
+    return cumulative(jnp.pad(law, [(0, 0)] * (law.ndim - 1) + [(0, -n % 8)]))[..., :n]
 
 
 _COLUMNS = 256  # columns gathered at once

@@ -33,15 +33,18 @@ import hashlib
 import io
 import pathlib
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Array, Float, Int
 
 from dpjax import _atomic
 from dpjax._errors import invalid, require
-from dpjax.trajectory.graph import Start, StepLaws, Trajectory, initial_law, require_online, trajectory_indices
+from dpjax._tracing import at_trace_time, float_dtype, is_traced
+from dpjax.trajectory.graph import Matrix, Parameter, Start, Trajectory, initial_law, traced_initial_law, trajectory_indices
+from dpjax.trajectory.steps import StepLaws, require_online
 
 MARGIN = 1 + 1e-12  # over the round-off of a computed loss
 BAND = 256  # states a band
@@ -111,7 +114,7 @@ class LossTiles:
 
 def log_law(m: StepLaws, s: int) -> Float[np.ndarray, " edges"]:
     """log pi(o | s, i) of every edge, on the host, in the order of the states that the edges arrive at."""
-    with jax.enable_x64(True):
+    with at_trace_time():
         return np.asarray(m.log_law_table(s))[m.graph.arrivals.slots]
 
 
@@ -172,16 +175,19 @@ Store = str | pathlib.Path | None
 
 def affordable(m: StepLaws) -> bool:
     """Whether the exact loss of all pairs of states costs so little that it is computed unasked."""
-    return m.graph.n_states**2 * len(m.graph.edges.states) <= AFFORDABLE
+    return m.graph.n_states**2 * (m.graph.neighbours.n_slots if is_traced(m) else len(m.graph.edges.states)) <= AFFORDABLE
 
 
-def pairwise_losses(m: StepLaws, store: Store = None, progress: Progress | None = None) -> Float[np.ndarray, "n n"]:
+def pairwise_losses(m: StepLaws, store: Store = None, progress: Progress | None = None) -> Matrix:
     """ell(s, v) in nats for all pairs of sensitive states (row s, column v), float64; zero on the diagonal.
 
     store: a folder where finished tiles are kept, from which a killed run continues. progress: called with the tiles done and the
-    tiles in all. Raises ValueError where all pairs are many and there is no store: see the mechanism's `loss_bounds`.
+    tiles in all. Raises ValueError where all pairs are many and there is no store: see the mechanism's `loss_bounds`. With traced parameters or
+    probabilities, in their type: differentiable, the derivative at a maximum that several outputs attain shared among them.
     """
     require_online(m)
+    if is_traced(m):
+        return _traced_losses(m, float_dtype(m))
     losses = np.zeros((m.graph.n_states, m.graph.n_states))
     for tile in _tiles(m, store).all(progress):
         losses[np.ix_(tile.rows, tile.columns)] = tile.there
@@ -189,20 +195,22 @@ def pairwise_losses(m: StepLaws, store: Store = None, progress: Progress | None 
     return losses
 
 
-def substitution_epsilon(m: StepLaws, store: Store = None, progress: Progress | None = None) -> float:
+def substitution_epsilon(m: StepLaws, store: Store = None, progress: Progress | None = None) -> Parameter:
     """The exact epsilon, in nats, of replacing any one state of a trajectory by any other: the largest of `pairwise_losses`."""
     require_online(m)
+    if is_traced(m):
+        return pairwise_losses(m).max()
     return kappa(m, 1.0 - np.eye(m.graph.n_states), store, progress)
 
 
 def kappa(
     m: StepLaws,
-    distance: Float[np.ndarray, "n n"],
+    distance: Any,
     store: Store = None,
     progress: Progress | None = None,
     enough: float = np.inf,
     error: float = 0.0,
-) -> float:
+) -> Parameter:
     """max over s != v of ell(s, v) / distance(s, v): the exact rate of loss against a distance on states, such as G_sym.
 
     inf where a pair at distance zero can be told apart; a pair at distance zero that cannot be told apart counts as 0. Right to a
@@ -212,6 +220,13 @@ def kappa(
     """
     require_online(m)
     _check_distance(distance, m.graph.n_states)
+    if is_traced(m, distance):
+        dtype = float_dtype(m, distance)
+        losses, apart = _traced_losses(m, dtype), jnp.asarray(distance, dtype)
+        known = jnp.where(apart > 0, apart, 1)
+        counted = (losses > 0) | ((error > 0) & (apart > 0))
+        rates = jnp.where(counted, jnp.where(apart > 0, (losses + error) / known, jnp.inf), 0)
+        return jnp.where(jnp.eye(len(rates), dtype=bool), 0, rates).max()
     tiles, best = _tiles(m, store), 0.0
     limit = _rates(m.loss_bounds(), distance)
     bounds = np.array([max(_largest(limit, tiles, a, b), _largest(limit, tiles, b, a)) for a, b in tiles.pairs])
@@ -228,7 +243,7 @@ def kappa(
     return best
 
 
-def trajectory_loss(m: StepLaws, w: Trajectory, v: Trajectory, start: Start = None) -> float:
+def trajectory_loss(m: StepLaws, w: Trajectory, v: Trajectory, start: Start = None) -> Parameter:
     """The exact loss of one pair of trajectories, nats: max over outputs s' of log P(s' | w) - log P(s' | v).
 
     w, v: states of equal length, possible or not; start as in `init`. Backward over the steps, edges a step: the largest gain from
@@ -237,6 +252,8 @@ def trajectory_loss(m: StepLaws, w: Trajectory, v: Trajectory, start: Start = No
     require_online(m)
     one, other = (trajectory_indices(m.graph, x, check=False) for x in (w, v))
     require(len(one) == len(other), "v", v, f"give a trajectory of {len(one)} states, as w")
+    if is_traced(m, one, other, start):
+        return _traced_trajectory_loss(m, one, other, start)
     arrivals = m.graph.arrivals
     ends = np.repeat(np.arange(m.graph.n_states), np.diff(arrivals.offsets))
     gain = np.zeros(m.graph.n_states)
@@ -248,8 +265,40 @@ def trajectory_loss(m: StepLaws, w: Trajectory, v: Trajectory, start: Start = No
     return float(gain[initial_law(m.graph, start) > 0].max())
 
 
-def _check_distance(distance: Float[np.ndarray, "rows columns"], n: int) -> None:
-    require(distance.shape == (n, n), "distance", distance.shape, f"give a matrix of {n} x {n} distances")
+def _traced_losses(m: StepLaws, dtype: Any) -> Float[Array, "n n"]:
+    """ell(s, v) within a trace, all pairs at once."""
+    neighbours = m.graph.neighbours
+    logs = m.log_laws_in(np.arange(m.graph.n_states), dtype)
+    real = neighbours.real[: neighbours.n_slots]
+    known = jnp.where(real[None], logs, 0)
+    return jax.lax.map(lambda one: jnp.max(jnp.where(real[None], one[None] - known, -jnp.inf), axis=1), known)
+
+
+def _traced_trajectory_loss(m: StepLaws, w: Any, v: Any, start: Start) -> Float[Array, ""]:
+    """`trajectory_loss` within a trace: the same recursion, row by row of the packed neighbours."""
+    dtype, graph = float_dtype(m, start), m.graph
+    neighbours = graph.neighbours
+    one, other = (m.log_laws_in(x[1:] if is_traced(x) else np.asarray(x[1:]), dtype) for x in (w, v))
+
+    def back(gain: Float[Array, " n"], logs: tuple[Array, Array]) -> tuple[Float[Array, " n"], None]:
+        found = jnp.zeros_like(gain)
+        for first, rows, width in neighbours.blocks:
+            cut = slice(first, first + rows * width)
+            real, after = neighbours.real[cut], gain.at[neighbours.states[cut]].get(mode="clip")
+            lost = jnp.where(real, logs[0][cut], 0) - jnp.where(real, logs[1][cut], 0) + after
+            best = jnp.where(real, lost, -jnp.inf).reshape(rows, width).max(axis=1)
+            found = found.at[neighbours.owners[cut].reshape(rows, width)[:, 0]].set(best)
+        return found, None
+
+    gain, _ = jax.lax.scan(back, jnp.zeros(graph.n_states, dtype), (one, other), reverse=True)
+    return jnp.max(jnp.where(traced_initial_law(graph, start, dtype) > 0, gain, -jnp.inf))
+
+
+def _check_distance(distance: Any, n: int) -> None:
+    one = f"give a matrix of {n} x {n} distances, and map over several with jax.vmap"
+    require(np.shape(distance) == (n, n), "distance", np.shape(distance), one)
+    if is_traced(distance):
+        return
     off = distance[~np.eye(n, dtype=bool)]
     require(bool((off >= 0).all()), "distance", distance, "distances between states are 0 or more, and none is NaN")
 

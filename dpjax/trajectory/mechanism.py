@@ -7,32 +7,40 @@ selection, its neighbouring relation and its proved bound. `OneLoss` is for mech
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import SupportsIndex
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from dpjax._random import checked_key
+from dpjax._errors import invalid, require
+from dpjax._random import Words, checked_key
+from dpjax._tracing import at_trace_time, check_traced, float_dtype, is_traced
 from dpjax.trajectory import batch
-from dpjax.trajectory.batch import TrajectoryState
+from dpjax.trajectory.batch import StepCache, TrajectoryState, Walks
 from dpjax.trajectory.graph import (
+    Matrix,
+    Parameter,
     Start,
-    StepLaws,
-    Tables,
     Trajectory,
+    checked_states,
     initial_law,
     state_index,
+    traced_initial_law,
     trajectory_indices,
 )
+from dpjax.trajectory.kernel import Neighbours, cumulative_states, split, split_on_host
 from dpjax.trajectory.losses import Progress, Store, affordable, kappa, loss_error, pairwise_losses
 from dpjax.trajectory.protocol import Guarantee, TrajectoryProtocol, WorstPair
+from dpjax.trajectory.steps import StepLaws, Tables
 
 _begin = jax.jit(batch.begin)
 _step = jax.jit(batch.step)
 _scan = jax.jit(batch.scan_steps)
 _begin_lanes = jax.jit(batch.begin_lanes)
+_begin_all = jax.jit(batch.begin_all, static_argnums=2)
+_tabulated = jax.jit(batch.tabulated_step)
 
 
 class OnlineMechanism(StepLaws, TrajectoryProtocol):
@@ -42,30 +50,91 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
     its neighbouring relation and its proved bound (`adjacency`, `loss_bounds`).
     """
 
-    def init(self, key: Key[Array, ""], start: Start = None) -> tuple[TrajectoryState, Int[Array, ""]]:
-        """Begin an online run: the state to carry, and s'_0.
+    def init(
+        self, key: Key[Array, "*_"], start: Start = None, shape: tuple[int, ...] = ()
+    ) -> tuple[TrajectoryState, Int[Array, "*_"]]:
+        """Begin an online run: the state to carry, and s'_0. The same numbers under `jit`, `vmap` and `scan`.
 
-        key: the run's key, the same for every step (the number of the step is folded in), or a fresh one each time. start: an
-        index makes the first private state public and fixed; a distribution draws from it; None draws from the chain's initial
-        distribution. It must not depend on the sensitive trajectory.
+        Args:
+            key: a fresh one for the first state. One key for the whole run will do too: the number of the step is folded in.
+            start: an index makes the first private state public and fixed; a distribution draws from it; None draws from the chain's
+                initial distribution. It must not depend on the sensitive trajectory.
+            shape: of many runs at once; run i has the key fold_in(key, i), or keys[i] where `key` holds one for each.
+
+        Returns:
+            The state, a pytree, and the private states, int32 of `shape`.
         """
-        key = checked_key(key)
-        cumulative = batch.cumulative_on_host(initial_law(self.graph, start))
-        with jax.enable_x64(True):
-            state = _begin(key, cumulative)
+        key = checked_key(key, several=True)
+        shape = tuple(shape) or key.shape
+        if shape == () and not is_traced(self, key, start):
+            cumulative = batch.cumulative_on_host(initial_law(self.graph, start))
+            with at_trace_time():
+                state = _begin(key, cumulative)
+            return state, state.private
+        first, traced = self._first_words(start), is_traced(self, key, start)
+        state = (batch.begin_all if traced else _begin_all)(key, first, shape)
         return state, state.private
 
-    def step(self, key: Key[Array, ""], state: TrajectoryState, s: SupportsIndex) -> tuple[TrajectoryState, Int[Array, ""]]:
+    def step(
+        self, key: Key[Array, "*_"], state: TrajectoryState, s: Any, cache: StepCache | None = None
+    ) -> tuple[TrajectoryState, Int[Array, "*_"]]:
         """The next private state, given that the sensitive chain has just entered state `s` (an index).
 
-        The distances to a state met for the first time are found then and kept, which takes longer: see the page on timing. The
-        step cannot see whether the sensitive transition is possible; it is private all the same.
+        Works under `jit`, `vmap` over users and `scan` over time, and on many runs at once: the axes of `state` and `s` broadcast. The step
+        cannot see whether the sensitive transition is possible; it is private all the same.
+
+        *The same draws.* With a cache of a concrete mechanism a step compares whole numbers: one key gives one private state, traced or not,
+        with `jax_enable_x64` on and off. A concrete `s` without a cache sums its law in another order, so that a uniform within 1e-15 of a
+        bound may fall on its other side. With traced parameters the law has their type: in float32 its probabilities are right to 1e-7.
+
+        Args:
+            key: a fresh one for the step, or the run's (the number of the step is folded in). For many runs one key for all, of which run i has
+                fold_in(key, i), or an array of keys, one for each.
+            state: from `init` or the step before.
+            s: the sensitive state, or an array of them. A traced one that is no state, or not among the cache's, gives -1, then and after.
+            cache: `m.cache()` or `m.cache(targets)`. Without one a single concrete s finds its distances when it is first met and keeps them,
+                which takes longer: see the page on timing; any other takes the laws of all states where they have up to 2^22 numbers.
+
+        Returns:
+            The state, and the private states, int32.
+
+        Raises:
+            InputError: s is no state or not in the cache, the cache is another mechanism's, or a cache is needed.
         """
-        key = checked_key(key)
-        target = state_index(self.graph, s)
-        with jax.enable_x64(True):
-            state = _step(key, self.kernel, state, self.cost_row(target))
+        key = checked_key(key, several=True)
+        single = cache is None and np.ndim(s) == 0 and state.private.ndim == 0 and key.shape == ()
+        if single and not is_traced(self, key, state, s):
+            target = state_index(self.graph, s)
+            with at_trace_time():
+                state = _step(key, self.kernel, state, self.cost_row(target))
+            return state, state.private
+        cache = self.cache_for(cache)
+        targets = self._sensitive(s, cache)
+        state = (batch.tabulated_step if is_traced(key, state, targets, cache) else _tabulated)(key, cache, state, targets)
         return state, state.private
+
+    def _sensitive(self, s: Any, cache: StepCache) -> Int[Array, "*_"]:
+        """Sensitive states, checked where they are concrete."""
+        n = self.graph.n_states
+        if is_traced(s):
+            whole = jnp.issubdtype(s.dtype, jnp.integer)
+            require(whole, "s", None, "give the index of a state, a whole number", problem=f"has the type {s.dtype}")
+            check_traced((s >= 0) & (s < n), "s", f"be the index of a state, 0 to {n - 1}")
+            return s.astype(jnp.int32)
+        states = checked_states(self.graph, s, "s") if np.ndim(s) else np.asarray(state_index(self.graph, s))
+        if cache.place is not None and not is_traced(cache):
+            missing = states[np.asarray(cache.place)[states] < 0]
+            if missing.size:
+                invalid("s", int(missing[0]), "make the cache with m.cache(targets) of all the states that occur", problem="")
+        return jnp.asarray(states.astype(np.int32))
+
+    def _first_words(self, start: Start) -> Words:
+        """The cumulative law of s'_0 as words."""
+        if is_traced(self.chain.matrix, start):
+            return split(cumulative_states(traced_initial_law(self.graph, start, float_dtype(self, start))))
+        with at_trace_time():
+            high, low = split_on_host(batch.cumulative_on_host(initial_law(self.graph, start)))
+            return jnp.asarray(high), jnp.asarray(low)
 
     def privatize(
         self, key: Key[Array, ""], trajectory: Trajectory, start: Start = None, check: bool = True
@@ -76,10 +145,12 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
         start: as in `init`; s_0 itself is never used.
         """
         key = checked_key(key)
+        if is_traced(self, key, trajectory, start):
+            return self.traced_draw(key, trajectory, start, check)
         targets = trajectory_indices(self.graph, trajectory, check)[1:]
         state, private = self.init(key, start)
         parts = [private[None]]
-        with jax.enable_x64(True):
+        with at_trace_time():
             for distinct, position in batch.segments(targets, self.graph.n_states):
                 state, path = _scan(key, self.kernel, state, self.cost_rows(distinct), position)
                 parts.append(path)
@@ -94,14 +165,29 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
         `privatize`.
         """
         key = checked_key(key)
+        if is_traced(self, key, trajectory, start, first):
+            return self.traced_draw(key, trajectory, start, check, n, first)
         targets = trajectory_indices(self.graph, trajectory, check)[1:]
         batch.require_lanes(n, first, len(targets) + 1)
         cumulative = batch.cumulative_on_host(initial_law(self.graph, start))
         width = batch.lanes_a_call(n)
-        with jax.enable_x64(True):
+        with at_trace_time():
             starts = range(first, first + n, width)
             lanes = [_begin_lanes(key, np.arange(i, i + width, dtype=np.int32), cumulative) for i in starts]
             return batch.draw_paths(lanes, n, self.kernel, self._stretches(targets))
+
+    def traced_walks(self, trajectory: Trajectory, start: Start, check: bool) -> tuple[Neighbours, Walks]:
+        """The laws to be drawn from within a trace: those of the host where the mechanism is concrete."""
+        states = trajectory_indices(self.graph, trajectory, check)
+        if is_traced(self):
+            return super().traced_walks(states, start, check)
+        if is_traced(states):
+            cache, position = self.cache_for(None), states[1:].astype(jnp.int32)
+        else:
+            distinct, position = np.unique(states[1:], return_inverse=True)
+            cache, position = self.cache(distinct), position.astype(np.int32)
+        high, low = (word.reshape(-1, cache.neighbours.n_slots) for word in cache.table)
+        return cache.neighbours, Walks(self._first_words(start), (high, low), position)
 
     def _stretches(self, targets: Int[np.ndarray, " steps"]) -> Iterator[batch.Stretch]:
         for distinct, position in batch.segments(targets, self.graph.neighbours.n_slots):
@@ -113,7 +199,7 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
         """A law for each distinct sensitive state."""
         kept = {} if held is None else held
         distinct, position = np.unique(states[1:], return_inverse=True)
-        with jax.enable_x64(True):
+        with at_trace_time():
             for s in map(int, distinct):
                 if s not in kept:
                     kept[s] = self.law_table(s)
@@ -130,8 +216,10 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
         exact = self.substitution_exact
         return "exactly computed" if exact else "the proved bound; all pairs are too many for the exact value"
 
-    def substitution_loss(self, store: Store = None, progress: Progress | None = None, enough: float = np.inf) -> float:
+    def substitution_loss(self, store: Store = None, progress: Progress | None = None, enough: float = np.inf) -> Parameter:
         """The largest loss of replacing one state: exact where all pairs are affordable or a store is given, else the proved bound."""
+        if is_traced(self):
+            return jnp.minimum(self.loss_bounds().max(), pairwise_losses(self).max())
         proved = float(self.loss_bounds().max())
         if store is None and not affordable(self):
             return proved
@@ -146,7 +234,7 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
 
     def telling_start(self, s: int, v: int) -> int:
         """The private state from which one step tells sensitive state s from v best."""
-        with jax.enable_x64(True):
+        with at_trace_time():
             logs = [np.asarray(self.log_law_table(state)) for state in (s, v)]
         real = np.asarray(self.graph.neighbours.real)[: self.graph.neighbours.n_slots]
         gain = np.where(real, logs[0] - np.where(real, logs[1], 0.0), -np.inf)
@@ -157,11 +245,11 @@ class OneLoss(TrajectoryProtocol):
     """A mechanism that loses the same for every substitution, in closed form (`each`), whatever the distance of the states."""
 
     @property
-    def each(self) -> float:
+    def each(self) -> Parameter:
         """What replacing one state by any other costs, nats."""
         raise TypeError("a mechanism states what a substitution costs")
 
-    def loss_bounds(self) -> Float[np.ndarray, "n n"]:
+    def loss_bounds(self) -> Matrix:
         """The proved bound on the loss of replacing i by j at one time: the same off the diagonal, nats."""
         return self.each * (1.0 - np.eye(self.graph.n_states))
 
@@ -175,11 +263,11 @@ class OneLoss(TrajectoryProtocol):
         """What `substitution_loss` rests on, in words."""
         return "exactly computed" if self.substitution_exact else "the proved bound"
 
-    def substitution_loss(self, store: Store = None, progress: Progress | None = None, enough: float = np.inf) -> float:
+    def substitution_loss(self, store: Store = None, progress: Progress | None = None, enough: float = np.inf) -> Parameter:
         """The loss of replacing one state, in closed form."""
         return self.each
 
-    def metric_rate(self) -> float:
+    def metric_rate(self) -> Parameter:
         """The loss of replacing one state, for each nat of G_avg, at most: that of the two nearest states."""
         least = self.graph.extremes.least
         return self.each / least if least > 0 else np.inf

@@ -19,12 +19,12 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int
 
 from dpjax._errors import require_kind, require_word
 from dpjax.chains import MarkovChain
 from dpjax.trajectory.adjacency import HammingAdjacency, WithinRadius
-from dpjax.trajectory.graph import graph_of
+from dpjax.trajectory.graph import Matrix, Parameter, graph_of, plain
 from dpjax.trajectory.kernel import SELECTIONS
 from dpjax.trajectory.mechanism import OnlineMechanism
 from dpjax.trajectory.protocol import Option, register
@@ -47,11 +47,11 @@ class TrajectoryMechanism(WithinRadius, OnlineMechanism):
 
     chain: MarkovChain
     _: dataclasses.KW_ONLY
-    epsilon: float | int
-    rho: float | int
+    epsilon: Parameter
+    rho: Parameter
     symmetrisation: str = "average"
     selection: str = "permute-and-flip"
-    prior_weight: float | int = 0.0
+    prior_weight: Parameter = 0.0
 
     def __post_init__(self) -> None:
         require_word(self.selection, "selection", SELECTIONS, f"use one of {', '.join(map(repr, SELECTIONS))}")
@@ -62,10 +62,10 @@ class TrajectoryMechanism(WithinRadius, OnlineMechanism):
         cls,
         chain: MarkovChain,
         *,
-        epsilon: float | int,
-        b: int = 1,
+        epsilon: Parameter,
+        b: Any = 1,
         selection: str = "permute-and-flip",
-        prior_weight: float | int = 0.0,
+        prior_weight: Parameter = 0.0,
     ) -> TrajectoryMechanism:
         """The variant of paper B, Appendix C: epsilon-private where up to `b` states differ, by any amount.
 
@@ -75,11 +75,11 @@ class TrajectoryMechanism(WithinRadius, OnlineMechanism):
         return cls(chain, epsilon=epsilon, rho=radius, selection=selection, prior_weight=prior_weight)
 
     @property
-    def rule(self) -> tuple[str, float]:
+    def rule(self) -> tuple[str, Parameter]:
         """The selection and the prior's weight."""
-        return self.selection, self.prior_weight
+        return self.selection, plain(self.prior_weight)
 
-    def costs_to(self, targets: Int[np.ndarray, " targets"]) -> Float[np.ndarray, "targets n"]:
+    def costs_to(self, targets: Int[np.ndarray, " targets"]) -> Matrix:
         """G(y, s): from the candidate to the sensitive state."""
         return self.graph.distances_to(targets)
 
@@ -89,7 +89,7 @@ def require_mechanism1(m: Any) -> None:
     require_kind(m, "m", TrajectoryMechanism, "give a TrajectoryMechanism: it is for Mechanism 1 and its variants alone")
 
 
-def _exponential(chain: MarkovChain, *, epsilon: float | int, rho: float | int) -> TrajectoryMechanism:
+def _exponential(chain: MarkovChain, *, epsilon: Parameter, rho: Parameter) -> TrajectoryMechanism:
     return TrajectoryMechanism(chain, epsilon=epsilon, rho=rho, selection="exponential")
 
 

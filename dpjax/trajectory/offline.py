@@ -36,15 +36,17 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, Shaped
 
 from dpjax._random import checked_key
+from dpjax._tracing import at_trace_time, is_traced
 from dpjax.chains import MarkovChain
 from dpjax.trajectory import batch
 from dpjax.trajectory.adjacency import WithinRadius
 from dpjax.trajectory.batch import PER_BLOCK, begin
-from dpjax.trajectory.graph import Forward, Start, Tables, Trajectory, initial_law, trajectory_indices
+from dpjax.trajectory.graph import Forward, Parameter, Start, Trajectory, initial_law, plain, traced_initial_law, trajectory_indices
 from dpjax.trajectory.kernel import Kernel, weigh
 from dpjax.trajectory.losses import MARGIN
 from dpjax.trajectory.mechanism1 import RHO
 from dpjax.trajectory.protocol import Option, TrajectoryProtocol, WorstPair, register
+from dpjax.trajectory.steps import Tables, TracedSteps, require_few_states
 
 
 def backward_messages(kernel: Kernel, distances: Float[Array, "transitions n"]) -> Float[Array, "steps n"]:
@@ -111,10 +113,10 @@ class OfflineMechanism(WithinRadius, TrajectoryProtocol):
 
     chain: MarkovChain
     _: dataclasses.KW_ONLY
-    epsilon: float | int
-    rho: float | int
+    epsilon: Parameter
+    rho: Parameter
     symmetrisation: str = "average"
-    base_weight: float | int = 0.0
+    base_weight: Parameter = 0.0
 
     def __post_init__(self) -> None:
         self.check("base_weight")
@@ -137,8 +139,10 @@ class OfflineMechanism(WithinRadius, TrajectoryProtocol):
         law above (s'_0 is then drawn from p_0 times the message of the rest, not from p_0). check: as for Mechanism 1.
         """
         key = checked_key(key)
+        if is_traced(self, key, trajectory, start):
+            return self.traced_draw(key, trajectory, start, check)
         states = trajectory_indices(self.graph, trajectory, check)
-        with jax.enable_x64(True):
+        with at_trace_time():
             return self._draw(lambda law: [_begin_alone(key, law)], states, start, 1)[0]
 
     def sample(
@@ -146,16 +150,18 @@ class OfflineMechanism(WithinRadius, TrajectoryProtocol):
     ) -> Int[Array, "n steps"]:
         """`n` private trajectories, (n, n_transitions + 1) int32; row i is `privatize(fold_in(key, first + i), trajectory)`."""
         key = checked_key(key)
+        if is_traced(self, key, trajectory, start, first):
+            return self.traced_draw(key, trajectory, start, check, n, first)
         states = trajectory_indices(self.graph, trajectory, check)
         batch.require_lanes(n, first, len(states))
         width = batch.lanes_a_call(n)
         lanes = [np.arange(i, i + width, dtype=np.int32) for i in range(first, first + n, width)]
-        with jax.enable_x64(True):
+        with at_trace_time():
             return self._draw(lambda law: [_begin_lanes(key, part, law) for part in lanes], states, start, n)
 
     def messages(self, states: Int[np.ndarray, " steps"]) -> Float[np.ndarray, "steps n"]:
         """log b_t for t = 0..n, each less its largest entry."""
-        with jax.enable_x64(True):
+        with at_trace_time():
             distances = jnp.asarray(self.graph.distances_to(states[1:]))
             return np.asarray(_messages(self._kernel, distances))
 
@@ -163,7 +169,7 @@ class OfflineMechanism(WithinRadius, TrajectoryProtocol):
         self, states: Int[np.ndarray, " steps"], messages: Float[np.ndarray, "steps n"], first: int, last: int
     ) -> Float[np.ndarray, "transitions slots"]:
         """P(o_t = j | o_{t-1} = i) for t = first + 1 .. last in the slots of the packed neighbours."""
-        with jax.enable_x64(True):
+        with at_trace_time():
             distances = jnp.asarray(self.graph.distances_to(states[first + 1 : last + 1]))
             return np.asarray(_laws(self._kernel, distances, messages[first + 1 : last + 1]))
 
@@ -183,7 +189,7 @@ class OfflineMechanism(WithinRadius, TrajectoryProtocol):
         """A law for each transition, since it depends on all that is still to come."""
         messages, n = self.messages(states), len(states) - 1
         laws = [self.laws(states, messages, first, last) for first, last in self.stretches(n)]
-        with jax.enable_x64(True):
+        with at_trace_time():
             return Tables(self.first_law(messages, start), list(jnp.asarray(np.concatenate(laws))), np.arange(n, dtype=np.int32))
 
     def worst_pair(self) -> WorstPair:
@@ -226,10 +232,29 @@ class OfflineMechanism(WithinRadius, TrajectoryProtocol):
         law[possible] = p_0[possible] * np.exp(logs - logs.max())
         return law / law.sum()
 
+    def traced_steps(self, states: Any, start: Start, dtype: Any) -> TracedSteps:
+        """The private trajectory as laws within a trace, a law for each transition."""
+        kernel, graph, targets = self._kernel_in(dtype), self.graph, states[1:]
+        if is_traced(targets):
+            require_few_states(graph.n_states)
+            distances = jnp.asarray(graph.all_distances(), dtype).T[targets]
+        else:
+            distances = jnp.asarray(graph.distances_to(targets), dtype)
+        log_b = _messages(kernel, distances)
+        p_0 = traced_initial_law(graph, start, dtype)
+        logs = jnp.where(p_0 > 0, log_b[0], -jnp.inf)
+        first = p_0 * jnp.exp(logs - jax.lax.stop_gradient(logs.max()))
+        laws = _laws(kernel, distances, log_b[1:])
+        return TracedSteps(kernel.neighbours, first / first.sum(), laws, np.arange(len(targets), dtype=np.int32))
+
+    def _kernel_in(self, dtype: Any) -> Kernel:
+        neighbours = self.graph.neighbours.in_type(dtype)
+        return Kernel(neighbours, jnp.asarray(self.scale, dtype), jnp.asarray(plain(self.base_weight), dtype), "exponential")
+
     @functools.cached_property
     def _kernel(self) -> Kernel:
-        with jax.enable_x64(True):
-            return Kernel(self.graph.neighbours, jnp.float64(self.scale), jnp.float64(self.base_weight), "exponential")
+        with at_trace_time():
+            return self._kernel_in(jnp.float64)
 
     def _draw(
         self, begin_with: Callable[[Float[np.ndarray, " n"]], list[Any]], states: Int[np.ndarray, " steps"], start: Start, n: int

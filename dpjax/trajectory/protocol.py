@@ -13,6 +13,12 @@ state i by another state j at one time, in nats (`Guarantee`):
 
 *The registry.* `register` files a mechanism under a word, its kind, with the options that its builder takes; `kinds` lists them and `make`
 builds one, at a nominal epsilon or matched to a target. An implementation registers itself, in its own file.
+
+*What a given (epsilon, rho) protects on a given chain*, in words (`protection`). An adjacency radius means nothing by itself: on a chain whose
+states are all further apart than rho adjacent trajectories differ in no state after the first, and an epsilon for adjacent trajectories then
+promises nothing at all. The report shows the single-substitution epsilon beside it: the exact one where all pairs of states are affordable, its
+proved bound, said to be one, elsewhere. For the offline mechanism the bound is all there is: what one substitution costs depends on the rest of
+the trajectory.
 """
 
 from __future__ import annotations
@@ -25,25 +31,23 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from dpjax._errors import invalid, require, require_kind, require_number, require_whole
+from dpjax._rationals import decimal_up, shown
+from dpjax._tracing import at_trace_time, float_dtype, is_traced, require_concrete
 from dpjax.chains import MarkovChain
 from dpjax.trajectory import batch, calibration
 from dpjax.trajectory.adjacency import Neighbouring
 from dpjax.trajectory.batch import Walks
-from dpjax.trajectory.exact import ExactLaw, entropies, law_along
-from dpjax.trajectory.graph import (
-    Forward,
-    OnChain,
-    Start,
-    Tables,
-    Trajectory,
-    graph_of,
-    trajectory_indices,
-)
+from dpjax.trajectory.exact import entropies, law_along
+from dpjax.trajectory.graph import Forward, Matrix, OnChain, Parameter, Start, Trajectory, graph_of, plain, trajectory_indices
+from dpjax.trajectory.kernel import Neighbours, cumulative_slots, cumulative_states, split
 from dpjax.trajectory.losses import MARGIN, Progress, Store
+from dpjax.trajectory.steps import Tables, TracedSteps, require_few_states
+from dpjax.trajectory.traced import traced_law
 
 _Self = TypeVar("_Self", bound="TrajectoryProtocol")
 
@@ -51,8 +55,8 @@ _Self = TypeVar("_Self", bound="TrajectoryProtocol")
 class Guarantee(NamedTuple):
     """What a mechanism promises for the replacement of one state at one time, nats."""
 
-    rate: float  # the loss is at most rate * G_avg(i, j)
-    substitution: float  # the largest loss over all pairs of states, from above
+    rate: Parameter  # the loss is at most rate * G_avg(i, j)
+    substitution: Parameter  # the largest loss over all pairs of states, from above
     exact: bool  # whether `substitution` is exact, or a proved bound
 
 
@@ -71,7 +75,7 @@ class TrajectoryProtocol(OnChain):
 
     name: ClassVar[str]  # a word for tables
     feasible: ClassVar[bool] = True  # whether every private trajectory is a path of the chain
-    epsilon: float | int
+    epsilon: Parameter
 
     @property
     def adjacency(self) -> Neighbouring:
@@ -102,14 +106,45 @@ class TrajectoryProtocol(OnChain):
 
     def draws(self, states: Int[np.ndarray, " steps"], tables: Tables) -> Any:
         """A pytree whose pure method draw(neighbours, key, first, n) gives the rows first .. first + n - 1 of `sample`."""
-        with jax.enable_x64(True):
+        with at_trace_time():
             laws = batch.cumulative_tables(tables.laws, self.graph.neighbours.blocks)
         return Walks(batch.cumulative_on_host(tables.first), laws, tables.position)
 
-    def exact_law(self, trajectory: Trajectory, start: Start = None, check: bool = True) -> ExactLaw:
-        """The exact law of `privatize(key, trajectory, start)`."""
+    def traced_steps(self, states: Any, start: Start, dtype: Any) -> TracedSteps:
+        """The same law within a trace."""
+        raise TypeError("a mechanism states its law within a trace")
+
+    def traced_walks(self, trajectory: Trajectory, start: Start, check: bool) -> tuple[Neighbours, Walks]:
+        """The neighbours and cumulative laws to be drawn from within a trace, in the type of the traced parameters."""
         states = trajectory_indices(self.graph, trajectory, check)
+        steps = jax.lax.stop_gradient(self.traced_steps(states, start, float_dtype(self, start)))
+        tables = split(cumulative_slots(steps.neighbours, steps.laws))
+        return steps.neighbours, Walks(split(cumulative_states(steps.first)), tables, steps.position)
+
+    def traced_draw(
+        self, key: Key[Array, ""], trajectory: Trajectory, start: Start, check: bool, n: int | None = None, first: Any = 0
+    ) -> Int[Array, "*n steps"]:
+        """`privatize` within a trace, or `sample` of n lanes."""
+        neighbours, walks = self.traced_walks(trajectory, start, check)
+        if n is None:
+            return walks.draw_one(neighbours, key)
+        batch.require_lanes(n, 0 if is_traced(first) else first, len(walks.position) + 1)
+        return walks.draw(neighbours, key, first, n)
+
+    def exact_law(self, trajectory: Trajectory, start: Start = None, check: bool = True) -> Any:
+        """The exact law of `privatize(key, trajectory, start)`; a `TracedLaw`, not rounded, where an argument or parameter is traced."""
+        states = trajectory_indices(self.graph, trajectory, check)
+        if is_traced(self, states, start):
+            dtype = float_dtype(self, start)
+            return traced_law(self.traced_steps(states, start, dtype), self.traced_errors(states, dtype))
         return law_along(self.graph, states, self.forward(states, start))
+
+    def traced_errors(self, states: Any, dtype: Any) -> Float[Array, "steps n"]:
+        """G(., s_t) in row t within a trace."""
+        if not is_traced(states):
+            return jnp.asarray(self.graph.distances_to(states), dtype)
+        require_few_states(self.graph.n_states)
+        return jnp.asarray(self.graph.all_distances(), dtype).T[states]
 
     def entropies(
         self, tables: Tables, lengths: Int[np.ndarray, " lengths"]
@@ -118,13 +153,14 @@ class TrajectoryProtocol(OnChain):
         arrivals = self.graph.arrivals
         return entropies(arrivals, tables.first, tables.kernels(arrivals), lengths)
 
-    def loss_bounds(self) -> Float[np.ndarray, "n n"]:
+    def loss_bounds(self) -> Matrix:
         """The proved bound on the loss of replacing state i by j at one time, nats."""
         raise TypeError("a mechanism states its bound")
 
-    def substitution_bound(self) -> float:
+    def substitution_bound(self) -> Parameter:
         """The proved bound on the single-substitution epsilon: the largest of `loss_bounds`, rounded up."""
-        return float(self.loss_bounds().max()) * MARGIN
+        largest = self.loss_bounds().max()
+        return (largest if is_traced(largest) else float(largest)) * MARGIN
 
     @property
     def substitution_exact(self) -> bool:
@@ -136,15 +172,16 @@ class TrajectoryProtocol(OnChain):
         """What `substitution_loss` rests on, in words."""
         return "exactly computed" if self.substitution_exact else "the proved bound"
 
-    def substitution_loss(self, store: Store = None, progress: Progress | None = None, enough: float = np.inf) -> float:
+    def substitution_loss(self, store: Store = None, progress: Progress | None = None, enough: float = np.inf) -> Parameter:
         """The largest loss of replacing one state, nats: exact where that is affordable, else proved.
 
         Found without a margin for round-off; a loss above `enough` may come back as any number above it. Store and progress as for
         `pairwise_losses`.
         """
-        return float(self.loss_bounds().max())
+        largest = self.loss_bounds().max()
+        return largest if is_traced(largest) else float(largest)
 
-    def metric_rate(self) -> float:
+    def metric_rate(self) -> Parameter:
         """The loss of replacing one state, for each nat of G_avg, at most; inf where a pair at distance zero can lose."""
         G = self.graph.all_distances()
         bounds = self.loss_bounds()
@@ -192,10 +229,72 @@ def require_mechanism(m: Any) -> None:
     require_kind(m, "m", TrajectoryProtocol, "give a TrajectoryMechanism, ChenMechanism or OfflineMechanism")
 
 
-def exact_law(m: TrajectoryProtocol, trajectory: Trajectory, start: Start = None, check: bool = True) -> ExactLaw:
-    """The exact law of `m.privatize(key, trajectory, start)`, for every mechanism; arguments as there."""
+def exact_law(m: TrajectoryProtocol, trajectory: Trajectory, start: Start = None, check: bool = True) -> Any:
+    """The exact law of `m.privatize(key, trajectory, start)`, for every mechanism; arguments as there.
+
+    Float64 on the host where everything is concrete. Where the trajectory, the start, a parameter or the chain's probabilities are traced it
+    is a `TracedLaw` of the same names, in their floating-point type, not rounded, and differentiable.
+    """
     require_mechanism(m)
     return m.exact_law(trajectory, start, check)
+
+
+class ProtectionReport(NamedTuple):
+    """Numbers in nats; pairs are unordered pairs of distinct states. `print(report)` gives sentences."""
+
+    epsilon: Parameter
+    adjacency: str
+    n_states: int
+    n_pairs: int
+    pairs_within_rho: int  # pairs that may replace each other once between adjacent trajectories
+    g_min: float  # smallest G_sym of distinct states
+    g_max: float
+    most_differences: float  # the most states in which adjacent trajectories may differ: floor(rho / g_min), inf where g_min is 0
+    vacuous: bool  # no two trajectories that differ after the first state are adjacent
+    substitution_epsilon: float  # replacing any one state by any other: exact, or its proved bound
+    substitution_bound: float  # the proved bound
+    exact: bool  # whether substitution_epsilon is exact
+    basis: str  # what substitution_epsilon rests on, in words
+
+    def __str__(self) -> str:
+        lines = [
+            f"epsilon {shown(self.epsilon)} for {self.adjacency}, on {self.n_states} states:",
+            f"  {self.pairs_within_rho} of {self.n_pairs} pairs of states are adjacent when one replaces the other once;",
+            f"  distinct states are {self.g_min:.4g} to {self.g_max:.4g} apart, so adjacent trajectories differ in at most"
+            f" {self.most_differences:g} states;",
+            f"  replacing any one state by any other costs epsilon {shown(decimal_up(self.substitution_epsilon))} ({self.basis}).",
+        ]
+        if self.vacuous:
+            lines.append(
+                "  WARNING: no two trajectories that differ after the first state are adjacent, so this epsilon promises nothing."
+            )
+        return "\n".join(lines)
+
+
+def protection(m: TrajectoryProtocol) -> ProtectionReport:
+    """On the host: what `m` protects on its chain, in words. Needs the distances of all pairs of states."""
+    require_mechanism(m)
+    require_concrete(m, "m", "words need numbers: call it outside the transformed function")
+    upper = np.triu_indices(m.graph.n_states, 1)
+    adjacency, guarantee = m.adjacency, m.guarantee()
+    apart = adjacency.apart(m.graph.all_distances())[upper]
+    g_min, within = float(apart.min(initial=np.inf)), int((apart <= adjacency.radius).sum())
+    bound = m.substitution_bound()
+    return ProtectionReport(
+        epsilon=plain(m.epsilon),
+        adjacency=adjacency.words,
+        n_states=m.graph.n_states,
+        n_pairs=len(apart),
+        pairs_within_rho=within,
+        g_min=g_min,
+        g_max=float(apart.max(initial=0.0)),
+        most_differences=np.floor(adjacency.radius / g_min) if g_min > 0 else np.inf,
+        vacuous=within == 0,
+        substitution_epsilon=guarantee.substitution if guarantee.exact else bound,
+        substitution_bound=bound,
+        exact=guarantee.exact,
+        basis=m.substitution_basis,
+    )
 
 
 class Option(NamedTuple):
@@ -353,12 +452,12 @@ def make(
     chain: MarkovChain,
     kind: str,
     *,
-    epsilon: float | int,
+    epsilon: Parameter,
     matched: bool = False,
     tolerance: float = calibration.CLOSE,
     **given: Any,
 ) -> Made:
-    """The mechanism `kind` on `chain`, with its guarantee.
+    """On the host: the mechanism `kind` on `chain`, with its guarantee.
 
     epsilon: nominal; with `matched` the single-substitution epsilon to run at, met within `tolerance` of it, relative. given: options
     of any kind; those that this one does not take are not read, so that one table serves many kinds. ValueError for an unknown kind or
@@ -368,6 +467,9 @@ def make(
     for name in given:
         require(name in known, "option", name, f"known are {', '.join(known)}")
     chosen: Mapping[str, Any] = {option.name: given.get(option.name, option.default) for option in one.options}
+    require_concrete(
+        (chain, epsilon, dict(chosen)), "epsilon", "build the class itself within a trace, such as TrajectoryMechanism"
+    )
     for option in one.options:
         option.check(chosen[option.name])
     graph_of(chain)

@@ -28,17 +28,34 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from dpjax._errors import require_number
 from dpjax._random import checked_key, open_uniform
+from dpjax._tracing import float_dtype, is_traced
 from dpjax.chains import MarkovChain
-from dpjax.paths import distances_to
+from dpjax.paths import distances_to, edge_lengths
+from dpjax.paths.distances import length_matrix
 from dpjax.trajectory import batch
 from dpjax.trajectory.adjacency import HammingAdjacency
 from dpjax.trajectory.exact import ExactLaw, entropies, law_along
-from dpjax.trajectory.graph import Forward, Start, Tables, Trajectory, at_most_one, graph_of, thresholds_of, trajectory_indices
+from dpjax.trajectory.graph import (
+    Forward,
+    Parameter,
+    Start,
+    TracedGraph,
+    Trajectory,
+    Vector,
+    at_most_one,
+    graph_of,
+    plain,
+    require_parameter,
+    settle,
+    thresholds_of,
+    trajectory_indices,
+)
 from dpjax.trajectory.kernel import Neighbours
 from dpjax.trajectory.mechanism import OneLoss
 from dpjax.trajectory.protocol import WorstPair, register
+from dpjax.trajectory.steps import Tables, require_few_states
+from dpjax.trajectory.traced import TracedLaw
 
 
 @jax.jit
@@ -53,9 +70,9 @@ def respond(key: Key[Array, ""], states: Int[Array, " steps"], n: Int[Array, ""]
 class Reports(NamedTuple):
     """Reported trajectories ready to be drawn."""
 
-    states: Int[np.ndarray, " steps"]
+    states: Int[np.ndarray, " steps"] | Int[Array, " steps"]
     n: Int[np.ndarray, ""]
-    keep: Float[np.ndarray, ""]
+    keep: Float[np.ndarray, ""] | Float[Array, ""]
 
     def draw(self, neighbours: Neighbours, key: Key[Array, ""], first: Any, n: int) -> Int[Array, "n steps"]:
         """Trajectories first .. first + n - 1, int32; pure. The neighbours are not used."""
@@ -77,6 +94,27 @@ class ReportedLaw(ExactLaw):
         return at_most_one(total.reshape(thresholds.shape)[()])
 
 
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class TracedReports(TracedLaw):
+    """The same within a trace."""
+
+    lengths: Float[Array, "n n"] = dataclasses.field(repr=False)  # W, +inf where there is no edge
+
+    @property
+    def expected_entropy(self) -> Float[Array, ""]:
+        """E H_n, nats a transition; infinite where some transition is impossible."""
+        finite = jnp.where(jnp.isfinite(self.lengths), self.lengths, 0)
+        mean = jnp.einsum("ti,io,to->t", self.marginals[:-1], finite, self.marginals[1:], precision="highest").mean()
+        return jnp.where(jnp.isfinite(self.lengths).all(), mean, jnp.inf)
+
+    def exceedance(self, v: Any) -> Float[Array, "*thresholds"]:
+        """P(max_t V_t > v), strictly, t = 0 included; v (nats) a number or an array of thresholds, the result of its shape."""
+        over = self.step_exceedance(v)
+        before = jnp.cumprod(1 - over, axis=0)
+        return over[0] + jnp.sum(over[1:] * before[:-1], axis=0)
+
+
 _draw = jax.jit(Reports.draw, static_argnums=4)
 
 
@@ -89,10 +127,12 @@ class RandomisedResponse(OneLoss):
 
     chain: MarkovChain
     _: dataclasses.KW_ONLY
-    epsilon: float | int
+    epsilon: Parameter
 
     def __post_init__(self) -> None:
-        require_number(self.epsilon, "epsilon", "give a positive, finite privacy parameter in nats", lambda x: x > 0)
+        remedy = "give a positive, finite privacy parameter in nats"
+        require_parameter(self.epsilon, "epsilon", remedy, "be positive and finite", lambda x: x > 0)
+        settle(self, "epsilon")
         graph_of(self.chain)
 
     @property
@@ -101,48 +141,65 @@ class RandomisedResponse(OneLoss):
         return HammingAdjacency(b=1)
 
     @property
-    def each(self) -> float:
+    def each(self) -> Parameter:
         """epsilon, attained at every pair of states."""
-        return float(self.epsilon)
+        return plain(self.epsilon) if is_traced(self.epsilon) else float(self.epsilon)
 
     def proved_epsilon(self, target: float | int) -> float:
         """The target itself."""
         return float(target)
 
     @property
-    def keep(self) -> float:
+    def keep(self) -> Parameter:
         """tau."""
-        return 1 / (1 + (self.chain.n_states - 1) * math.exp(-self.epsilon))
+        return 1 / (1 + (self.graph.n_states - 1) * self._shrink)
 
     @property
-    def other(self) -> float:
+    def other(self) -> Parameter:
         """beta."""
-        return self.keep * math.exp(-self.epsilon)
+        return self.keep * self._shrink
 
     @property
-    def error_rate(self) -> float:
-        """P(s'_t != s_t) = 1 - tau."""
-        return (self.chain.n_states - 1) * self.other
+    def _shrink(self) -> Parameter:
+        """e^-epsilon."""
+        return jnp.exp(-self.epsilon) if is_traced(self.epsilon) else math.exp(-self.epsilon)
 
-    def law(self, state: int) -> Float[np.ndarray, " n"]:
+    @property
+    def error_rate(self) -> Parameter:
+        """P(s'_t != s_t) = 1 - tau."""
+        return (self.graph.n_states - 1) * self.other
+
+    def law(self, state: Any) -> Vector:
         """P(reported | sensitive `state`), float64."""
+        if is_traced(self.epsilon, state):
+            return jnp.where(jnp.arange(self.graph.n_states) == state, self.keep, self.other)
         law = np.full(self.chain.n_states, self.other)
         law[state] = self.keep
         return law
 
-    def expected_errors(self, trajectory: Trajectory) -> Float[np.ndarray, " steps"]:
+    def expected_errors(self, trajectory: Trajectory) -> Vector:
         """E G(s'_t, s_t) for t = 0..n, nats, exactly."""
         states = trajectory_indices(self.graph, trajectory, check=False)
+        if is_traced(self, states):
+            return self.other * self.traced_errors(states, float_dtype(self)).sum(axis=1)
         distinct, position = np.unique(states, return_inverse=True)
         return self.other * distances_to(self.chain, distinct).sum(axis=1)[position]
 
-    def infeasible_rate(self, trajectory: Trajectory) -> Float[np.ndarray, " transitions"]:
+    def infeasible_rate(self, trajectory: Trajectory) -> Vector:
         """P(the chain has no transition from s'_{t-1} to s'_t), t = 1..n, exactly."""
         states = trajectory_indices(self.graph, trajectory, check=False)
-        leaves, arrives, edges = self._degrees
         before, after = states[:-1], states[1:]
         excess = self.keep - self.other
-        kept = excess**2 * self.graph.feasible(before, after)
+        leaves: Any
+        arrives: Any
+        edges: Any
+        if is_traced(self, states):
+            edge = jnp.isfinite(self._lengths(float_dtype(self))).astype(float_dtype(self))
+            leaves, arrives, edges = edge.sum(axis=1), edge.sum(axis=0), edge.sum()
+            kept = excess**2 * edge[before, after]
+        else:
+            leaves, arrives, edges = self._degrees
+            kept = excess**2 * self.graph.feasible(before, after)
         return 1 - (self.other**2 * edges + excess * self.other * (leaves[before] + arrives[after]) + kept)
 
     def privatize(
@@ -151,7 +208,7 @@ class RandomisedResponse(OneLoss):
         """A reported trajectory, s'_0 included: state indices, int32. start is not read: s_0 is reported as any other state."""
         key = checked_key(key)
         states = trajectory_indices(self.graph, trajectory, check).astype(np.int32)
-        return respond(key, jnp.asarray(states), jnp.int32(self.chain.n_states), jnp.float32(self.keep))
+        return respond(key, jnp.asarray(states), jnp.int32(self.graph.n_states), jnp.float32(self.keep))
 
     def sample(
         self, key: Key[Array, ""], trajectory: Trajectory, n: int, start: Start = None, first: int = 0, check: bool = False
@@ -159,11 +216,12 @@ class RandomisedResponse(OneLoss):
         """`n` reported trajectories, (n, n_transitions + 1) int32; row i is `privatize(fold_in(key, first + i), trajectory)`."""
         key = checked_key(key)
         states = trajectory_indices(self.graph, trajectory, check)
-        batch.require_lanes(n, first, len(states))
+        batch.require_lanes(n, 0 if is_traced(first) else first, len(states))
         return _draw(self._reports(states), self.graph.neighbours, key, first, n)
 
-    def _reports(self, states: Int[np.ndarray, " steps"]) -> Reports:
-        return Reports(states.astype(np.int32), np.asarray(self.chain.n_states, np.int32), np.asarray(self.keep, np.float32))
+    def _reports(self, states: Any) -> Reports:
+        keep = jnp.float32(self.keep) if is_traced(self.epsilon) else np.asarray(self.keep, np.float32)
+        return Reports(states.astype(np.int32), np.asarray(self.graph.n_states, np.int32), keep)
 
     def forward(self, states: Int[np.ndarray, " steps"], start: Start) -> Forward:
         """The reports as a Markov chain on the chain's edges: right where every pair of states is an edge."""
@@ -186,9 +244,11 @@ class RandomisedResponse(OneLoss):
         """The reports, ready to be drawn."""
         return self._reports(states)
 
-    def exact_law(self, trajectory: Trajectory, start: Start = None, check: bool = False) -> ReportedLaw:
+    def exact_law(self, trajectory: Trajectory, start: Start = None, check: bool = False) -> Any:
         """The exact law of `privatize`; where some transition is impossible the moments of the entropy are infinite."""
         states = trajectory_indices(self.graph, trajectory, check)
+        if is_traced(self, states):
+            return self._traced_law(states)
         marginals = np.stack([self.law(int(s)) for s in states])
         entropy, variance = np.inf, np.inf
         if self._complete:
@@ -204,6 +264,21 @@ class RandomisedResponse(OneLoss):
             trajectory=states,
             _forward=self.forward(states, start),
         )
+
+    def _traced_law(self, states: Any) -> TracedReports:
+        dtype = float_dtype(self)
+        errors, lengths = self.traced_errors(states, dtype), self._lengths(dtype)
+        marginals = jax.vmap(self.law)(jnp.asarray(states)).astype(dtype)
+        expected_error = jnp.sum(marginals * errors, axis=1)
+        return TracedReports(marginals, expected_error, self.infeasible_rate(states), errors, lengths)
+
+    def _lengths(self, dtype: Any) -> Float[Array, "n n"]:
+        """W of every pair of states within a trace, +inf where there is no edge."""
+        graph = self.graph
+        if isinstance(graph, TracedGraph):
+            return graph.lengths
+        require_few_states(graph.n_states)
+        return jnp.asarray(length_matrix(edge_lengths(self.chain)), dtype)
 
     def entropies(
         self, tables: Tables, lengths: Int[np.ndarray, " lengths"]

@@ -1,13 +1,14 @@
-"""The exact law of Mechanism 1 as functions that differentiate: from transition probabilities, epsilon, rho to tails, entropies, long run.
+"""Exact laws within a trace: what `exact_law`, `joint_law` and `joint_stationary` return where an argument is traced.
 
-`exact_law` is made for large chains on the host. Here the same recursions (`graph`) are pure JAX over dense matrices, for chains
-of up to a few hundred states. With W = -log P, G its closure (`dpjax.paths`), c = epsilon / (2 rho) and K_s(i, o) = pi(o | s, i):
+The recursions of `graph` and `joint` as pure JAX, in the type of the traced arguments, not rounded. With W = -log P, G its closure
+(`dpjax.paths`), c the coin scale and K_s(i, o) = pi(o | s, i):
 
     a_t = a_{t-1} K_{w_t},      E V_t = a_t G(., w_t),      E H_n = (1/n) sum_t sum_{i,o} a_{t-1}(i) K_{w_t}(i, o) W(i, o),
     P(max_t V_t > v) = sum over t of the mass that step t moves to {i : G(i, w_t) > v}, t = 0 included.
 
-Differentiable in P, epsilon, rho, prior_weight and the law of s'_0; the sensitive trajectory w and the edges (P > 0) are fixed, and a
-missing edge has derivative 0 (`traced_lengths`; P enters in no other way). The step laws are recomputed in the backward pass instead of stored.
+Differentiable in epsilon, rho, the weights, the law of s'_0 and the probabilities of a dense chain; the sensitive trajectory w and the edges
+(P > 0) are fixed, and a missing edge has derivative 0 (`edge_lengths`; P enters in no other way). On a concrete chain, sparse too, a step
+costs what its edges cost; a traced chain is dense, for up to a few hundred states.
 
 *P off the simplex.* Each entry of P is taken as a free number, so a gradient g is meant against changes whose rows sum to 0: its
 product with such a change, or `dpjax.chains.elasticities`. P moves the law through the distances and, with a prior, through W.
@@ -31,183 +32,286 @@ settles, and the result is NaN, as for a chain that mixes so slowly that MOVES s
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
-from dpjax._errors import invalid, require
-from dpjax.paths.closure import min_plus_closure
-from dpjax.paths.distances import traced_lengths
-from dpjax.trajectory.kernel import SELECTIONS
+from dpjax._errors import require
+from dpjax._tracing import check_traced, float_dtype, is_traced
+from dpjax.trajectory.graph import Start, dimensions, probabilities, thresholds_of, traced_initial_law
+from dpjax.trajectory.steps import StepLaws, TracedSteps
 
-States = Int[Array, " steps"] | Int[np.ndarray, " steps"]
+Thresholds = Float[Array, "*thresholds"]
 
 
-class TracedLaw(NamedTuple):
-    """The law of s'_0..s'_n given s_0..s_n, as in `ExactLaw`, in JAX arrays."""
+def levels_in(v: Any, dtype: Any) -> Thresholds:
+    """Thresholds, checked where they are concrete."""
+    return jnp.asarray(v if is_traced(v) else thresholds_of(v), dtype)
+
+
+def at_each(tail: Callable[[Array], Array], levels: Thresholds) -> Float[Array, "*_"]:
+    """A tail at each threshold, the thresholds on the last axes."""
+    found = jax.vmap(tail, out_axes=-1)(levels.reshape(-1))
+    return found.reshape(*found.shape[:-1], *levels.shape)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TracedLaw:
+    """The law of s'_0..s'_n given s_0..s_n, as in `ExactLaw`, in JAX arrays: a pytree, which a trace may return.
+
+    `expected_entropy`, `variance_entropy` and `exceedance` are there too.
+    """
 
     marginals: Float[Array, "steps n"]  # P(s'_t = i)
     expected_error: Float[Array, " steps"]  # E V_t, nats
+    impossible: Float[Array, " transitions"]  # P(the chain has no transition from s'_{t-1} to s'_t)
+    errors: Float[Array, "steps n"] = dataclasses.field(repr=False)  # V_t of each private state
+
+    def step_exceedance(self, v: Any) -> Float[Array, "steps ..."]:
+        """P(V_t > v) for each t = 0..n; v (nats) a number or an array of thresholds (the last axis of the result)."""
+        levels = levels_in(v, self.marginals.dtype)
+        return at_each(lambda level: jnp.sum(jnp.where(level < self.errors, self.marginals, 0), axis=1), levels)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class TracedWalk(TracedLaw):
+    """The same of a private trajectory that walks the chain."""
+
     expected_entropy: Float[Array, ""]  # E H_n, nats a transition
+    steps: TracedSteps = dataclasses.field(repr=False)
+
+    @property
+    def variance_entropy(self) -> Float[Array, ""]:
+        """Var H_n."""
+        return _variance(self.steps)
+
+    def exceedance(self, v: Any) -> Float[Array, "*thresholds"]:
+        """P(max_t V_t > v), strictly, t = 0 included; v (nats) a number or an array of thresholds, the result of its shape."""
+        levels = levels_in(v, self.marginals.dtype)
+        return at_each(lambda level: _exceedance(self.steps, self.errors, level), levels)
 
 
-class Step(NamedTuple):
-    """What the law of one step needs: W, G, the coin scale c and the prior's weight lambda."""
+@jax.jit
+def traced_law(steps: TracedSteps, errors: Float[Array, "steps n"]) -> TracedWalk:
+    """The exact law of a private trajectory with these steps; row t of `errors` is G(., s_t)."""
+    lengths = _cut(steps)[2]
 
-    lengths: Float[Array, "n n"]
-    distances: Float[Array, "n n"]
-    scale: Float[Array, ""]
-    prior_weight: Float[Array, ""]
+    def move(law: Float[Array, " n"], kernel: Float[Array, " slots"]) -> tuple[Float[Array, " n"], tuple[Array, Array]]:
+        flow = _flow(steps, law, kernel)
+        after = _arrived(steps, flow)
+        return after, (after, jnp.sum(flow * lengths))
 
-
-def step_of(P: Float[Array, "n n"], epsilon: Any, rho: Any, prior_weight: Any) -> Step:
-    """The edge lengths and distances of P, and c = epsilon / (2 rho), in the dtype of P."""
-    e, radius, weight = (jnp.asarray(x, P.dtype) for x in (epsilon, rho, prior_weight))
-    lengths = traced_lengths(P)
-    return Step(lengths, min_plus_closure(lengths), e / (2 * radius), weight)
-
-
-def step_law(step: Step, target: Int[Array, ""], selection: str) -> Float[Array, "n n"]:
-    """pi(o | s = target, i) in row i, 0 where there is no edge."""
-    edge = step.lengths < jnp.inf
-    costs = step.scale * step.distances[:, target][None, :] + step.prior_weight * finite_lengths(step)
-    return SELECTIONS[selection].law(jnp.where(edge, costs, jnp.inf), jnp.ones((), costs.dtype), edge)
+    _, (laws, means) = lax.scan(move, steps.first, steps.laws[steps.position])
+    marginals = jnp.concatenate([steps.first[None], laws])
+    expected_error = jnp.sum(marginals * errors, axis=1)
+    return TracedWalk(marginals, expected_error, jnp.zeros_like(means), errors, means.mean(), steps)
 
 
-def finite_lengths(step: Step) -> Float[Array, "n n"]:
-    """W with 0 in the place of missing edges, where every law is 0."""
-    return jnp.where(step.lengths < jnp.inf, step.lengths, 0)
+def _cut(steps: TracedSteps) -> tuple[Array, Array, Array]:
+    """Owners, states and lengths of the slots in use."""
+    neighbours = steps.neighbours
+    return tuple(x[: neighbours.n_slots] for x in (neighbours.owners, neighbours.states, neighbours.lengths))  # type: ignore[return-value]
 
 
-def traced_law(
-    P: Float[Array, "n n"],
-    trajectory: States,
-    start: Float[Array, " n"],
-    epsilon: Any,
-    rho: Any,
-    prior_weight: Any = 0.0,
-    selection: str = "permute-and-flip",
-) -> TracedLaw:
-    """The exact law of a private trajectory under `TrajectoryMechanism`; pure, jitted, differentiable; values of P, start, ... unchecked.
-
-    P: (n, n), row-stochastic, irreducible. trajectory: s_0..s_n, n >= 1, state indices: ValueError for one state alone, which has no
-    transition to take an entropy of, and for an index outside; a traced trajectory is not looked at, and JAX clamps what is outside.
-    start: the law of s'_0, (n,); a public state is its indicator.
-    epsilon >= 0 (nats), rho > 0 (nats), prior_weight >= 0. For float64, call it under `jax.enable_x64(True)`.
-    """
-    _check(P, trajectory, least=2)
-    return _law(P, jnp.asarray(trajectory), start, epsilon, rho, prior_weight, selection)
+def _flow(steps: TracedSteps, law: Float[Array, " n"], kernel: Float[Array, " slots"]) -> Float[Array, " slots"]:
+    """The mass that moves along every slot."""
+    return law.at[_cut(steps)[0]].get(mode="fill", fill_value=0) * kernel
 
 
-@functools.partial(jax.jit, static_argnames="selection")
-def _law(
-    P: Float[Array, "n n"], trajectory: Int[Array, " steps"], start: Any, epsilon: Any, rho: Any, prior_weight: Any, selection: str
-) -> TracedLaw:
-    step = step_of(P, epsilon, rho, prior_weight)
-
-    @jax.checkpoint
-    def move(law: Float[Array, " n"], target: Int[Array, ""]) -> tuple[Float[Array, " n"], tuple[Array, Array]]:
-        flow = law[:, None] * step_law(step, target, selection)
-        return flow.sum(axis=0), (flow.sum(axis=0), jnp.sum(flow * finite_lengths(step)))
-
-    _, (laws, lengths) = lax.scan(move, start, trajectory[1:])
-    marginals = jnp.concatenate([start[None], laws])
-    return TracedLaw(marginals, jnp.sum(marginals * step.distances[:, trajectory].T, axis=1), lengths.mean())
+def _arrived(steps: TracedSteps, flow: Float[Array, " slots"]) -> Float[Array, " n"]:
+    """The mass that arrives at every state."""
+    return jnp.zeros_like(steps.first).at[_cut(steps)[1]].add(flow, mode="drop")
 
 
-def traced_exceedance(
-    P: Float[Array, "n n"],
-    trajectory: States,
-    start: Float[Array, " n"],
-    v: Any,
-    epsilon: Any,
-    rho: Any,
-    prior_weight: Any = 0.0,
-    selection: str = "permute-and-flip",
-) -> Float[Array, ""]:
-    """P(max_t V_t > v), strictly, t = 0 included, for one threshold v (nats); the rest as for `traced_law`, but one state will do."""
-    _check(P, trajectory, least=1)
-    return _exceedance(P, jnp.asarray(trajectory), start, v, epsilon, rho, prior_weight, selection)
+@jax.jit
+def _exceedance(steps: TracedSteps, errors: Float[Array, "steps n"], level: Float[Array, ""]) -> Float[Array, ""]:
+    over = lax.stop_gradient(level < errors)
 
-
-def _check(P: Any, trajectory: Any, least: int) -> None:
-    """The length always, the indices where they have values."""
-    n, steps = P.shape[-1], np.shape(trajectory)[-1]
-    require(steps >= least, "trajectory", trajectory, f"give {least} state{'s' * (least > 1)} or more")
-    if not isinstance(trajectory, jax.core.Tracer):
-        states = np.asarray(trajectory)
-        outside = np.flatnonzero((states < 0) | (states >= n))
-        if len(outside):
-            invalid(f"trajectory[{outside[0]}]", int(states[outside[0]]), f"give the index of a state, 0 to {n - 1}")
-
-
-@functools.partial(jax.jit, static_argnames="selection")
-def _exceedance(
-    P: Float[Array, "n n"],
-    trajectory: Int[Array, " steps"],
-    start: Any,
-    v: Any,
-    epsilon: Any,
-    rho: Any,
-    prior_weight: Any,
-    selection: str,
-) -> Float[Array, ""]:
-    step = step_of(P, epsilon, rho, prior_weight)
-    over = lax.stop_gradient(jnp.asarray(v, P.dtype) < step.distances[:, trajectory].T)
-
-    @jax.checkpoint
     def move(kept: Float[Array, " n"], at: tuple[Array, Array]) -> tuple[Float[Array, " n"], Float[Array, ""]]:
-        target, beyond = at
-        moved = jnp.sum(kept[:, None] * step_law(step, target, selection), axis=0)
+        kernel, beyond = at
+        moved = _arrived(steps, _flow(steps, kept, kernel))
         return jnp.where(beyond, 0, moved), jnp.sum(jnp.where(beyond, moved, 0))
 
-    _, removed = lax.scan(move, jnp.where(over[0], 0, start), (trajectory[1:], over[1:]))
-    return jnp.sum(jnp.where(over[0], start, 0)) + removed.sum()
+    begun = jnp.where(over[0], 0, steps.first)
+    _, removed = lax.scan(move, begun, (steps.laws[steps.position], over[1:]))
+    return jnp.sum(jnp.where(over[0], steps.first, 0)) + removed.sum()
+
+
+@jax.jit
+def _variance(steps: TracedSteps) -> Float[Array, ""]:
+    """The second moment about the mean, as in `graph`."""
+    lengths = _cut(steps)[2]
+
+    def move(moments: tuple[Array, Array, Array], kernel: Float[Array, " slots"]) -> tuple[tuple[Array, Array, Array], None]:
+        flows = [_flow(steps, moment, kernel) for moment in moments]
+        excess = lengths - jnp.sum(flows[0] * lengths)
+        once, twice = flows[1] + excess * flows[0], flows[2] + 2 * excess * flows[1] + excess**2 * flows[0]
+        return (_arrived(steps, flows[0]), _arrived(steps, once), _arrived(steps, twice)), None
+
+    none = jnp.zeros_like(steps.first)
+    (_, _, second), _ = lax.scan(move, (steps.first, none, none), steps.laws[steps.position])
+    return second.sum() / len(steps.position) ** 2
+
+
+Joint = Float[Array, "n n"]
+Operator = Callable[[Joint], Joint]
+_LARGEST = 2**28  # numbers of the kernels of all states, dense
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class TracedJoint:
+    """The joint chain of (s, s'), dense: P, K[s+, s', o] and W, and V[s, s'] = G(s', s), nats."""
+
+    P: Float[Array, "n n"]
+    kernels: Float[Array, "n n n"]
+    lengths: Float[Array, "n n"]
+    errors: Float[Array, "n n"]
+
+    def spread(self, nu: Joint) -> Joint:
+        """The law of (s_{t+1}, s'_t)."""
+        return _product("sa,sb->ab", self.P, nu)
+
+    def forward(self, nu: Joint) -> Joint:
+        """The law one step later."""
+        return _product("ab,abo->ao", self.spread(nu), self.kernels)
+
+    def mean_length(self, nu: Joint) -> Float[Array, ""]:
+        """E W(s', o) of the step that follows."""
+        return jnp.sum(self.spread(nu) * jnp.sum(self.kernels * self.lengths[None], axis=2))
+
+
+def joint_within(m: StepLaws, dtype: Any) -> TracedJoint:
+    """The joint chain of `m` within a trace."""
+    graph = m.graph
+    n, neighbours = graph.n_states, graph.neighbours
+    remedy = "give concrete parameters: within a trace the kernels of all states are dense"
+    require(n**3 <= _LARGEST, "chain", None, remedy, problem=f"has {n} states")
+    laws, size = m.laws_in(np.arange(n), dtype), neighbours.n_slots
+    at = neighbours.owners[:size] * n + neighbours.states[:size]  # padding lies outside
+    kernels = jnp.zeros((n, n * n), dtype).at[:, at].set(laws, mode="drop").reshape(n, n, n)
+    lengths = jnp.zeros(n * n, dtype).at[at].set(neighbours.in_type(dtype).lengths[:size], mode="drop").reshape(n, n)
+    return TracedJoint(jnp.asarray(m.chain.dense(), dtype), kernels, lengths, jnp.asarray(graph.all_distances(), dtype).T)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class TracedJointLaw:
+    """What is known of (s_t, s'_t), t = 0..n_steps, as in `JointLaw`, in JAX arrays: a pytree."""
+
+    sensitive_marginals: Float[Array, "steps n"]
+    marginals: Float[Array, "steps n"]
+    expected_error: Float[Array, " steps"]
+    expected_lengths: Float[Array, " transitions"]
+    start: Joint = dataclasses.field(repr=False)
+    end: Joint = dataclasses.field(repr=False)
+    chain: TracedJoint = dataclasses.field(repr=False)
+
+    @property
+    def n_steps(self) -> int:
+        """The number of transitions n."""
+        return len(self.expected_lengths)
+
+    @property
+    def expected_entropy(self) -> Float[Array, ""]:
+        """E H_n, nats a transition."""
+        return self.expected_lengths.mean()
+
+    def exceedance(self, v: Any) -> Float[Array, "*thresholds"]:
+        """P(max_t V_t > v), strictly, t = 0 included; v (nats) a number or an array of thresholds, the result of its shape."""
+
+        def tail(level: Float[Array, ""]) -> Float[Array, ""]:
+            over = lax.stop_gradient(level < self.chain.errors)
+
+            def move(kept: Joint, _: None) -> tuple[Joint, Float[Array, ""]]:
+                moved = self.chain.forward(kept)
+                return jnp.where(over, 0, moved), jnp.sum(jnp.where(over, moved, 0))
+
+            _, removed = lax.scan(move, jnp.where(over, 0, self.start), None, length=self.n_steps)
+            return jnp.sum(jnp.where(over, self.start, 0)) + removed.sum()
+
+        return at_each(tail, levels_in(v, self.start.dtype))
+
+
+def traced_joint_law(m: StepLaws, n_steps: int, start: Any, sensitive: Start) -> TracedJointLaw:
+    """`joint_law` within a trace."""
+    dtype = float_dtype(m, start, sensitive)
+    return _joint_law(joint_within(m, dtype), _joint_start(m.graph, start, sensitive, dtype), n_steps)
+
+
+@functools.partial(jax.jit, static_argnums=2)
+def _joint_law(chain: TracedJoint, start: Joint, n_steps: int) -> TracedJointLaw:
+    def move(nu: Joint, _: None) -> tuple[Joint, tuple[Joint, Array]]:
+        return chain.forward(nu), (nu, chain.mean_length(nu))
+
+    end, (laws, lengths) = lax.scan(move, start, None, length=n_steps)
+    laws = jnp.concatenate([laws, end[None]])
+    errors = jnp.sum(laws * chain.errors[None], axis=(1, 2))
+    return TracedJointLaw(laws.sum(axis=2), laws.sum(axis=1), errors, lengths, start, end, chain)
+
+
+def _joint_start(graph: Any, start: Any, sensitive: Start, dtype: Any) -> Joint:
+    """The law of (s_0, s'_0), as in `joint`."""
+    n, axes = graph.n_states, None if start is None else dimensions(start, "start")
+    if axes is None or axes < 2:
+        private = traced_initial_law(graph, start, dtype)
+        same = sensitive is None and axes == 0
+        return jnp.outer(private if same else traced_initial_law(graph, sensitive, dtype, "sensitive"), private)
+    require(sensitive is None, "sensitive", None, "leave it out", problem="stands beside a joint law, which holds the law of s_0")
+    shape = np.shape(start)
+    require(shape == (n, n), "start", None, f"give an index, {n} probabilities, or ({n}, {n})", problem=f"has the shape {shape}")
+    if not is_traced(start):
+        return jnp.asarray(probabilities(start, "start"), dtype)
+    check_traced((start >= 0).all() & (jnp.abs(start.sum() - 1) <= 1e-5), "start", "hold probabilities that sum to 1")
+    return start.astype(dtype)
 
 
 MOVES = 100_000
 SETTLED = 1e3  # times the unit round-off, relative to the right-hand side, in the 1-norm
 _AIM = 8.0  # the same, at which the iteration stops
 
-Joint = Float[Array, "n n"]
-Operator = Callable[[Joint], Joint]
 
-
-class TracedStationary(NamedTuple):
-    """The stationary law of (s, s'), entry [s, s'], as in `StationaryJointLaw`."""
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class TracedStationary:
+    """The stationary law of (s, s'), entry [s, s'], as in `StationaryJointLaw`, in JAX arrays: a pytree."""
 
     law: Joint
     expected_error: Float[Array, ""]  # E V, nats
     expected_length: Float[Array, ""]  # the limit of E H_n, nats a transition
+    residual: Float[Array, ""]  # total variation between the law and the law one step later
+    chain: TracedJoint = dataclasses.field(repr=False)
+
+    def exceedance(self, v: Any) -> Float[Array, "*thresholds"]:
+        """P(V > v), strictly; v (nats) a number or an array of thresholds, the result of its shape."""
+        over = levels_in(v, self.law.dtype)
+        return at_each(lambda level: jnp.sum(jnp.where(level < self.chain.errors, self.law, 0)), over)
 
 
-@functools.partial(jax.jit, static_argnames="selection")
-def traced_stationary(
-    P: Float[Array, "n n"], epsilon: Any, rho: Any, prior_weight: Any = 0.0, selection: str = "permute-and-flip"
-) -> TracedStationary:
-    """The long run of `TrajectoryMechanism` on a random sensitive trajectory; pure, jitted, differentiable, unchecked.
+def traced_stationary(m: StepLaws) -> TracedStationary:
+    """`joint_stationary` within a trace.
 
-    P: (n, n), row-stochastic, irreducible and aperiodic. Arguments as for `traced_law`, and a gradient in P too, but for missing edges:
-    the sensitive state moves by P itself, so the derivative at P_ij = 0 is that of letting it move there, which the private state still
-    cannot, and not 0. `dpjax.chains.elasticities` are 0 there. Memory: a few arrays of n^3. NaN where the joint chain has no one
-    stationary law, and where it is too slow: in float64 for two states with second eigenvalue 1 - 1e-4, not with 1 - 2e-4.
+    A gradient in P too, but for missing edges: the sensitive state moves by P itself, so the derivative at P_ij = 0 is that of letting it
+    move there, which the private state still cannot, and not 0. `dpjax.chains.elasticities` are 0 there. Memory: a few arrays of n^3. NaN
+    where the joint chain has no one stationary law, and where it is too slow: in float64 for two states with second eigenvalue 1 - 1e-4,
+    not with 1 - 2e-4.
     """
-    step = step_of(P, epsilon, rho, prior_weight)
-    K = jax.vmap(lambda s: step_law(step, s, selection))(jnp.arange(P.shape[0], dtype=jnp.int32))
+    return _stationary(joint_within(m, float_dtype(m)))
 
-    def forward(nu: Joint) -> Joint:
-        return _product("ab,abo->ao", _product("sa,sb->ab", P, nu), K)
 
-    law = stationary_law(forward, _uneven(P))
-    mean_lengths = jnp.sum(K * finite_lengths(step)[None], axis=2)
-    length = jnp.sum(_product("sa,sb->ab", P, law) * mean_lengths)
-    return TracedStationary(law, jnp.sum(law * step.distances.T), length)
+@jax.jit
+def _stationary(chain: TracedJoint) -> TracedStationary:
+    law = stationary_law(chain.forward, _uneven(chain.P))
+    residual = jnp.abs(chain.forward(law) - law).sum() / 2
+    return TracedStationary(law, jnp.sum(law * chain.errors), chain.mean_length(law), residual, chain)
 
 
 def _uneven(P: Float[Array, "n n"]) -> Joint:

@@ -5,8 +5,7 @@ import pytest
 import xarray as xr
 
 from dpjax import plot
-from dpjax.plot import comparison
-from dpjax.plot import trajectory as attraction
+from dpjax.plot import comparison, trajectory
 
 KINDS = tuple(comparison.NAMES)
 
@@ -66,7 +65,7 @@ def test_both_are_written(tmp_path):
 
 
 def test_figure_9_draws_the_ceiling_both_curves_and_only_what_was_computed():
-    figure = attraction.attraction_figure(_attraction())
+    figure = trajectory.attraction_figure(_attraction())
     for axes, ceiling, points in zip(figure.axes, (0.8, 0.9975), (3, 2), strict=True):
         drawn = axes.get_lines()
         assert drawn[0].get_ydata()[0] == pytest.approx(ceiling)

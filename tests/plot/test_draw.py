@@ -7,10 +7,7 @@ import pytest
 import xarray as xr
 
 from dpjax import plot
-from dpjax.plot import comparison as vector
-from dpjax.plot import matrix, style
-from dpjax.plot import matrix as rows
-from dpjax.plot import style as maps
+from dpjax.plot import comparison, matrix, style
 
 
 def _vector():
@@ -66,7 +63,7 @@ def test_the_figures_of_a_matrix(tmp_path, axis):
 def test_every_figure_names_its_data_its_samples_and_its_units():
     words = [
         " ".join(text.get_text() for text in figure.findobj(lambda artist: hasattr(artist, "get_text")))
-        for figure in (vector.vector_figure(_vector()), matrix.error_figure(_matrix()))
+        for figure in (comparison.vector_figure(_vector()), matrix.error_figure(_matrix()))
     ]
     assert "Synthetic grades of 98." in words[0]
     assert "2,000 draws" in words[0]
@@ -91,13 +88,13 @@ def test_what_is_unknown_draws_nothing(tmp_path):
 
 
 def test_the_rows_in_words():
-    words = rows.describe(_matrix())
+    words = matrix.describe(_matrix())
     assert "4 rows, 200 records" in words
     assert "| 1 | 4 rows | 100.0% | 0 rows |" in words
     assert "from epsilon 1 on" in words
     assert "by A-Theorem 1 from epsilon 2" in words
     assert "Least epsilon of a row by exact accounting: 1 smallest, 1 median, 1 largest." in words
-    assert rows.table(_matrix()).splitlines()[1].startswith("z0,")
+    assert matrix.table(_matrix()).splitlines()[1].startswith("z0,")
 
 
 def test_rows_are_read_off_the_first_cell_that_was_computed():
@@ -105,17 +102,17 @@ def test_rows_are_read_off_the_first_cell_that_was_computed():
     results["status"] = results["status"].astype(object)
     results["status"][0] = "failed"
     results["row_records"][0] = np.nan
-    assert rows.has_rows(results)
-    assert "4 rows, 200 records" in rows.describe(results)
+    assert matrix.has_rows(results)
+    assert "4 rows, 200 records" in matrix.describe(results)
     results["status"][:] = "failed"
-    assert not rows.has_rows(results)
+    assert not matrix.has_rows(results)
 
 
 def test_a_row_that_nothing_covers_is_named():
     results = _matrix()
     results["row_least_exact"][:, 2] = np.inf
     results["row_least_theorem1"][:, 2] = np.inf
-    words = rows.describe(results)
+    words = matrix.describe(results)
     assert "cannot be made private" in words
     assert "rows z2 have no adjacent database" in words
     assert "1 rows at no epsilon" in words
@@ -123,12 +120,12 @@ def test_a_row_that_nothing_covers_is_named():
 
 def test_a_map_in_degrees_is_stretched_and_a_tile_map_is_not():
     degrees = np.array([[-74.0, 40.7], [-73.9, 40.9]])
-    assert maps._aspect(degrees) == pytest.approx(1 / np.cos(np.radians(40.8)))
-    assert maps._aspect(np.array([[0.0, 0.0], [5.0, 17.0]])) == 1
+    assert style._aspect(degrees) == pytest.approx(1 / np.cos(np.radians(40.8)))
+    assert style._aspect(np.array([[0.0, 0.0], [5.0, 17.0]])) == 1
 
 
 def test_a_figure_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
-    figure = vector.vector_figure(_vector())
+    figure = comparison.vector_figure(_vector())
     monkeypatch.setattr(type(figure), "savefig", lambda self, path, **_: (pathlib.Path(path).write_text("half"), 1 / 0))
     with pytest.raises(ZeroDivisionError):
         style.save(figure, tmp_path / "x")
@@ -139,7 +136,7 @@ def test_the_users_own_settings_of_matplotlib_stay():
     import matplotlib as mpl
 
     before = dict(mpl.rcParams)
-    vector.vector_figure(_vector())
+    comparison.vector_figure(_vector())
     assert dict(mpl.rcParams) == before
 
 

@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 from dpjax import plot
-from dpjax.plot import comparison as histograms
+from dpjax.plot import comparison
 
 
 def _results(bins=3):
@@ -24,7 +24,7 @@ def _results(bins=3):
 
 
 def test_densities_and_what_is_outside():
-    axes = histograms.histogram_figure(_results(), "tv").axes[0]
+    axes = comparison.histogram_figure(_results(), "tv").axes[0]
     (stairs,) = axes.patches
     values, edges, _ = stairs.get_data()
     np.testing.assert_allclose(edges, [0.0, 0.5, 1.0])
@@ -40,5 +40,5 @@ def test_they_are_drawn_for_a_workload_of_ones_own(tmp_path):
 
 @pytest.mark.parametrize("bins", [1, 3])
 def test_one_edge_is_no_histogram(bins):
-    assert histograms.histogram_names(_results(bins)) == (["tv"] if bins == 3 else [])
-    assert histograms.histogram_names(_results().drop_vars("tv_histogram")) == []
+    assert comparison.histogram_names(_results(bins)) == (["tv"] if bins == 3 else [])
+    assert comparison.histogram_names(_results().drop_vars("tv_histogram")) == []

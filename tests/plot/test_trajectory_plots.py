@@ -8,8 +8,6 @@ import xarray as xr
 
 from dpjax import plot
 from dpjax.plot import trajectory
-from dpjax.plot import trajectory as trajectory_cells
-from dpjax.plot import trajectory as trajectory_samples
 
 KINDS = (("mechanism1", False), ("mechanism1", True), ("chen", False), ("prior", True))
 
@@ -87,11 +85,11 @@ def test_each_curve_names_both_guarantees_and_each_figure_its_data_samples_and_u
 
 
 def test_a_panel_compares_at_its_own_parameters():
-    found = trajectory_cells.at(_results(), epsilon=1.0, start="sensitive")
+    found = trajectory.at(_results(), epsilon=1.0, start="sensitive")
 
     def kinds(matched):
-        chosen = trajectory_cells.comparison(found, matched=matched)
-        return [(trajectory_cells.setting(cell, "kind"), bool(trajectory_cells.setting(cell, "matched"))) for cell in chosen]
+        chosen = trajectory.comparison(found, matched=matched)
+        return [(trajectory.setting(cell, "kind"), bool(trajectory.setting(cell, "matched"))) for cell in chosen]
 
     assert kinds(False) == [("mechanism1", False), ("chen", False)]
     assert kinds(True) == [("mechanism1", True), ("chen", False), ("prior", True)]
@@ -100,8 +98,8 @@ def test_a_panel_compares_at_its_own_parameters():
 def test_a_baseline_that_misses_the_target_is_not_in_the_matched_comparison():
     results = _results()
     results["substitution_epsilon"] = 2 * results["substitution_epsilon"]
-    found = trajectory_cells.comparison(trajectory_cells.at(results, epsilon=1.0, start="sensitive"), matched=True)
-    assert "chen" not in [trajectory_cells.setting(cell, "kind") for cell in found]
+    found = trajectory.comparison(trajectory.at(results, epsilon=1.0, start="sensitive"), matched=True)
+    assert "chen" not in [trajectory.setting(cell, "kind") for cell in found]
 
 
 def test_without_matched_cells_there_is_no_matched_panel():
@@ -112,7 +110,7 @@ def test_without_matched_cells_there_is_no_matched_panel():
 def test_a_failed_cell_is_left_out():
     results = _results()
     results["status"][0, 0, 0] = "failed"
-    assert len(trajectory_cells.cells(results)) == 7
+    assert len(trajectory.cells(results)) == 7
     trajectory.tail_figure(results, "sensitive")
 
 
@@ -126,7 +124,7 @@ def test_the_exact_tail_is_drawn_to_its_floor_and_markers_where_draws_fell():
 
 
 def test_the_table_marks_deviations():
-    figure = trajectory_samples.figure(_results())
+    figure = trajectory.figure(_results())
     bold = [text for text in figure.findobj(lambda a: hasattr(a, "get_fontweight")) if text.get_fontweight() == "bold"]
     shown = 2 * 3  # two epsilons, three rows of the papers' mechanisms
     assert [text.get_text() for text in bold] == ["CC"] * shown
@@ -137,6 +135,6 @@ def test_the_table_marks_deviations():
 def test_the_map(roads):
     place = np.arange(12.0).reshape(3, 2, 2) ** 2
     place = place if roads else np.repeat(place[:, :1], 2, axis=1)
-    words = _said(trajectory_samples.figure(_results(places=place)))
+    words = _said(trajectory.figure(_results(places=place)))
     assert "1 of 3 steps deviate" in words
     assert ("it is no map" in words) != roads

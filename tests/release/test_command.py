@@ -159,7 +159,7 @@ def test_a_failed_write_is_charged_and_leaves_nothing(release, files, monkeypatc
 @pytest.mark.parametrize(("fails", "code"), [(KeyboardInterrupt(), 130), (MemoryError(), 1), (OSError(5, "Input/output error"), 1)])
 def test_what_stops_a_charged_release_says_what_is_there_and_what_was_spent(release, files, monkeypatch, fails, code):
     """Before anything is written, and after the release itself, while the report is."""
-    from dpjax import release as room
+    from dpjax import release as package
 
     account = ("--ledger", files / "ledger.json", "--data-set", "trips", "--budget-epsilon", 9, "--budget-delta", 0.5)
 
@@ -171,7 +171,7 @@ def test_what_stops_a_charged_release_says_what_is_there_and_what_was_spent(rele
         ("write_release", "nothing was written"),
     ):
         out = {"write_private": "o1", "write_release": "o2"}[name]
-        monkeypatch.setattr(room, name, fail)
+        monkeypatch.setattr(package, name, fail)
         found, said, told = release(*account, "--private-report", files / "report.txt", out=out)
         assert (found, said) == (code, ""), told
         assert there in told
@@ -269,14 +269,14 @@ CLASHES = {
 
 @pytest.mark.parametrize("name", CLASHES)
 def test_files_that_clash_or_cannot_be_are_refused_before_the_records_are_read(call, files, monkeypatch, name):
-    from dpjax import release as room
+    from dpjax import release as package
 
     monkeypatch.chdir(files)
     (files / "sub").mkdir()
     (files / "pairs.csv").write_text("a,b\nb,c\nc,a\n")
     (files / "link.csv").symlink_to("labels.csv")
     (files / "hard.csv").hardlink_to(files / "trips.csv")
-    monkeypatch.setattr(room, "read_records", lambda *_, **__: pytest.fail("the records were read"))
+    monkeypatch.setattr(package, "read_records", lambda *_, **__: pytest.fail("the records were read"))
     before = {path: path.read_bytes() for path in files.iterdir() if path.is_file()}
     base = ("privatize-model", "trips.csv", "--epsilon", 2, "--delta", 0.01, "--labels", "labels.csv", "-o", "out")
     account = ("--data-set", "x", "--budget-epsilon", 5, "--budget-delta", 0.1) if "--ledger" in CLASHES[name] else ()

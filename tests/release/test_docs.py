@@ -1,12 +1,12 @@
-"""The example of the room's page and the docstrings' run."""
+"""The example of the page and the docstrings' run."""
 
 import doctest
 import pathlib
 import re
 
-from dpjax import _exact as urn
-from dpjax.counts import accountant as spreads
-from dpjax.release import secret as persons
+from dpjax import _exact
+from dpjax.counts import accountant
+from dpjax.release import secret, statement
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "release.md"
 
@@ -22,6 +22,7 @@ def test_the_page_runs(tmp_path, capsys):
 
 
 def test_the_docstrings_run():
-    assert doctest.testmod(urn) == (0, 2)
-    assert doctest.testmod(persons) == (0, 4)
-    assert doctest.testmod(spreads) == (0, 2)
+    assert doctest.testmod(_exact) == (0, 2)
+    assert doctest.testmod(secret) == (0, 4)
+    assert doctest.testmod(accountant) == (0, 2)
+    assert doctest.testmod(statement) == (0, 2)

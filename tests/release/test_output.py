@@ -9,8 +9,7 @@ import pytest
 
 from dpjax._atomic import check_usable, write_folder
 from dpjax.release import Plan, error_bars, read_release, write_private, write_release
-from dpjax.release import model as room
-from dpjax.release.model import spreadsheet_safe
+from dpjax.release.model import dataset, spreadsheet_safe
 from tests.release.conftest import records_of
 
 STRANGE = ('=HYPERLINK("http://x")', "a,b", "two\nlines", "-3", '"quoted"', "@sum")
@@ -117,7 +116,7 @@ def test_what_is_there_is_not_touched(tmp_path, written):
 def test_the_private_report_is_its_owners_alone(tmp_path, monkeypatch):
     write_private(tmp_path / "report.txt", "text")
     assert os.stat(tmp_path / "report.txt").st_mode & 0o777 == 0o600
-    monkeypatch.setattr(room.os, "rename", lambda *_: (_ for _ in ()).throw(OSError(5, "failed")))
+    monkeypatch.setattr(os, "rename", lambda *_: (_ for _ in ()).throw(OSError(5, "failed")))
     with pytest.raises(OSError, match="failed"):
         write_private(tmp_path / "other.txt", "text")
     assert [path.name for path in tmp_path.iterdir()] == ["report.txt"]
@@ -132,7 +131,7 @@ def test_error_bars_cover_the_means_and_with_known_totals_the_shares(plan):
     shares = matrix / np.maximum(totals, 1)
     covered, narrow, known, wide = [], [], [], []
     for _ in range(300):
-        data = room.dataset(plan.draw(records_of(matrix)), plan.statement())
+        data = dataset(plan.draw(records_of(matrix)), plan.statement())
         bars = error_bars(data, level=0.8)
         covered.append((bars.lower.values <= means) & (means <= bars.upper.values))
         narrow.append(np.abs(bars.estimate.values - means)[1] < bars.standard_error.values[1] / 3)

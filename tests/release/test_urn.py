@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 from scipy.stats import betabinom, chisquare, kstest
 
-from dpjax import _exact as entropy
-from dpjax import _exact as urn
+from dpjax import _exact
 from dpjax._exact import polya_urn, uniform_below, whole_below
 from tests.release.laws import dirichlet_multinomial, fit, multinomial, outcomes, rising
 
@@ -22,7 +21,7 @@ RATE = 1e-6
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("block", [3, urn.BLOCK])
+@pytest.mark.parametrize("block", [3, _exact.BLOCK])
 def test_two_cells_have_the_beta_binomial_law_and_no_other(block):
     weights, unit, draws = [3, 5], 4, 10
     drawn = [polya_urn(weights, unit, draws, block=block) for _ in range(8000)]
@@ -60,7 +59,7 @@ def test_weights_beyond_64_bits_have_the_same_law():
 
 @pytest.mark.statistical
 def test_many_draws_over_several_blocks():
-    draws = 2 * urn.BLOCK + 1000
+    draws = 2 * _exact.BLOCK + 1000
     drawn = [int(polya_urn([6, 10], 8, draws)[0]) for _ in range(200)]
     assert kstest(drawn, betabinom(draws, 6 / 8, 10 / 8).cdf).pvalue > RATE
     assert kstest(drawn, betabinom(draws, 6, 10).cdf).pvalue < RATE
@@ -95,7 +94,7 @@ def test_the_same_entropy_gives_the_same_counts_whatever_jax_is_set_to():
 
 
 def test_one_by_one_is_the_same_urn(monkeypatch):
-    monkeypatch.setattr(urn, "LARGEST_BOUND", 0)
+    monkeypatch.setattr(_exact, "LARGEST_BOUND", 0)
     assert polya_urn([2, 0, 3], 2, 300).sum() == 300
     drawn = [polya_urn([3, 5], 4, 10) for _ in range(3000)]
     table = outcomes(2, 10)
@@ -111,7 +110,7 @@ def test_a_cell_without_weight_is_never_drawn():
 
 def test_no_float_reaches_a_random_decision():
     """Neither module divides with a remainder lost, holds a float, or knows JAX or another generator."""
-    for module in (entropy, urn):
+    for module in (_exact, urn):
         nodes = list(ast.walk(ast.parse(inspect.getsource(module))))
         assert not any(isinstance(node, ast.Div) for node in nodes)
         assert not any(isinstance(node, ast.Constant) and isinstance(node.value, float) for node in nodes)

@@ -8,7 +8,7 @@ import pytest
 import scipy.stats
 
 import dpjax
-from dpjax import _exact as exact_selection
+from dpjax import _exact
 from dpjax._exact import permute_and_flip, weighted
 
 FAILURE_RATE = 1e-6
@@ -52,7 +52,7 @@ def test_orders_are_uniform_by_enumeration(monkeypatch):
             visited.append(gap)
             return len(visited) == 3
 
-        monkeypatch.setattr(exact_selection, "coin_exp", coin)
+        monkeypatch.setattr(_exact, "coin_exp", coin)
         chosen = permute_and_flip([0, 1, 2], 1, lambda _, tape=tape: next(tape))
         assert chosen == visited[-1]
         orders.append(tuple(visited))

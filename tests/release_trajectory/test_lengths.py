@@ -8,7 +8,7 @@ import pytest
 
 from dpjax.chains import MarkovChain
 from dpjax.paths import shortest_paths
-from dpjax.release import trajectory as lengths
+from dpjax.release import trajectory
 from dpjax.release.trajectory import WholeDistances
 from tests.release_trajectory.random_chains import P4, random_chain
 
@@ -25,7 +25,7 @@ def test_triangles_hold_exactly_and_lengths_are_never_longer(seed, base):
     assert D.dtype == np.int64
     assert (D[:, None, :] <= D[:, :, None] + D[None, :, :]).all()  # D(i, k) <= D(i, j) + D(j, k)
     assert (np.diag(D) == 0).all()
-    true = shortest_paths(chain) / {"e": 1.0, "2": math.log(2), "10": math.log(10)}[base] * lengths.STEPS
+    true = shortest_paths(chain) / {"e": 1.0, "2": math.log(2), "10": math.log(10)}[base] * trajectory.STEPS
     assert (true >= D).all()
     assert (true <= D + 1.001 * (chain.n_states - 1)).all()
 
@@ -51,10 +51,10 @@ def test_extremes_are_those_of_all_pairs_with_a_table_and_without(monkeypatch):
     chain = random_chain(3, 30)
     D = table(WholeDistances(chain))
     average = (D + D.T)[~np.eye(30, dtype=bool)]
-    expected = Fraction(int(average.min()), 2 * lengths.STEPS), Fraction(int(average.max()), 2 * lengths.STEPS)
-    monkeypatch.setattr(lengths, "_BLOCK", 7)
+    expected = Fraction(int(average.min()), 2 * trajectory.STEPS), Fraction(int(average.max()), 2 * trajectory.STEPS)
+    monkeypatch.setattr(trajectory, "_BLOCK", 7)
     assert WholeDistances(chain).extremes() == expected
-    monkeypatch.setattr(lengths, "FULL_TABLE", 10)
+    monkeypatch.setattr(trajectory, "FULL_TABLE", 10)
     without = WholeDistances(chain)
     assert without._table is None
     assert without.extremes() == expected
@@ -69,14 +69,14 @@ def test_a_reducible_chain_and_an_unknown_base_are_refused():
 
 
 def test_a_path_longer_than_floats_count_is_refused(monkeypatch):
-    original = lengths.whole_lengths
+    original = trajectory.whole_lengths
 
     def huge(*arguments):
         result = original(*arguments)
         result.data = result.data + 2.0**52
         return result
 
-    monkeypatch.setattr(lengths, "whole_lengths", huge)
+    monkeypatch.setattr(trajectory, "whole_lengths", huge)
     with pytest.raises(ValueError, match="below 2\\^53"):
         WholeDistances(MarkovChain.from_matrix(P4))
 

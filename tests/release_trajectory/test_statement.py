@@ -9,7 +9,7 @@ import pytest
 
 from dpjax._rationals import decimal_down, decimal_up
 from dpjax.chains import MarkovChain
-from dpjax.release import TrajectoryRelease, trajectory_statement
+from dpjax.release import Plan, Statement, StreamPlan, TrajectoryRelease, trajectory_statement
 from dpjax.release.stream import ChainBudget, chain_budget
 from dpjax.trajectory import TrajectoryMechanism, substitution_epsilon
 from tests.release_trajectory.random_chains import P4
@@ -130,3 +130,31 @@ def test_what_one_state_costs_is_from_above_however_small(P, epsilon, rho):
         assert (
             loss <= mp.mpf(fields["single_substitution_epsilon"]) <= loss * (1 + mp.mpf(10) ** -5) + mp.mpf(10) ** -12
         )  # six digits
+
+
+def test_streams_and_models_say_the_same_kind_of_claims_and_statements(chain3):
+    """One core: relation, unit, epsilon, delta, basis and a sentence each; a stored statement is read again with the same text."""
+    stream = StreamPlan(release=TrajectoryRelease(chain=chain3, epsilon="0.7", rho=3), identifiers=True)
+    model = Plan.make(("a", "b"), epsilon=1.0, delta=1e-6, form="discrete-gaussian", adjacency="add-remove")
+    for plan, kind in ((stream, "stream"), (model, "model")):
+        statement = plan.statement()
+        assert (statement.kind, type(statement)) == (kind, Statement)
+        stored = json.loads(statement.json())
+        assert Statement(stored).kind == kind
+        assert str(Statement(stored)) == str(statement)
+        assert stored == statement.fields
+        said = " ".join([*stored.get("promises", ()), stored.get("headline", ""), *stored.get("meaning", ())])
+        assert len(stored["claims"]) == len(plan.claims()) >= 2
+        for claim, values in zip(plan.claims(), stored["claims"], strict=True):
+            assert {"relation", "unit", "delta", "basis", "words"} <= values.keys()
+            assert values["words"] == claim.in_words
+            assert claim.in_words in said
+            assert next(value for name, value in values.items() if name.startswith("epsilon")) == claim.epsilon
+        assert plan.due().amount.epsilon == stored["epsilon"]
+        assert plan.due().amount.delta == stored["delta"]
+    assert {claim.unit for claim in stream.claims()} == {"identifier", "state"}
+
+
+def test_a_start_that_is_no_state_is_refused_before_anything_is_said(chain3):
+    with pytest.raises(ValueError, match=r"^start is 'Z'. It is not a state of the chain: give one of its 3 labels"):
+        StreamPlan(release=TrajectoryRelease(chain=chain3, epsilon=1, rho=3), start="Z")

@@ -12,15 +12,15 @@ from benchmarks.claims import rationals
 from dpjax.counts.accountant import log_pseudocount_delta
 from dpjax.design import first_order_elasticity, stationary_elasticity
 from dpjax.simplex import (
-    corner_delta,
-    corner_epsilon,
     dirichlet,
     equation6,
     exact_epsilon,
-    kl_of_shares,
     log_dirichlet,
     omega_delta_at_corner,
 )
+from dpjax.simplex.exact import corner_delta
+from dpjax.simplex.hockey_stick import corner_epsilon
+from dpjax.simplex.mechanism import kl_of_shares
 
 GRADES = np.log([20.6, 0.073, 98.0, 4e-4])  # k, eta, N, gamma
 CHEAP = {

@@ -1,4 +1,6 @@
-"""The traced laws of Mechanism 1: equal to the exact laws on the host, and their derivatives."""
+"""The laws of Mechanism 1 within a trace: equal to those on the host, and their derivatives."""
+
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -7,7 +9,7 @@ import pytest
 
 import dpjax
 from dpjax.chains import elasticities, entropy_rate, row_slopes, stationary_distribution
-from dpjax.trajectory import joint_stationary, traced_exceedance, traced_law, traced_stationary
+from dpjax.trajectory import TrajectoryMechanism, exact_law, joint_stationary
 
 N, WORD = 3, np.array([0, 1, 1, 2, 0], np.int32)
 SETTINGS = pytest.mark.parametrize(
@@ -22,26 +24,33 @@ def random_matrix(seed, n, missing=0.4):
     return P / P.sum(axis=1, keepdims=True)
 
 
+def mechanism(P, epsilon, rho, prior_weight=0.0, selection="permute-and-flip"):
+    chain = dpjax.MarkovChain.from_matrix(P)
+    return TrajectoryMechanism(chain, epsilon=epsilon, rho=rho, prior_weight=prior_weight, selection=selection)
+
+
 @SETTINGS
 def test_values_are_those_of_the_host_to_1e_12(prior, selection):
     for seed in range(6):
         P = random_matrix(seed, 6)
-        chain = dpjax.MarkovChain.from_matrix(P)
-        m = dpjax.TrajectoryMechanism(chain, epsilon=1.7, rho=0.8, prior_weight=prior, selection=selection)
+        m = mechanism(P, 1.7, 0.8, prior, selection)
         word = np.random.default_rng(seed).integers(0, 6, 9).astype(np.int32)
         start = np.random.default_rng(seed).dirichlet(np.ones(6))
         exact, long = dpjax.exact_law(m, word, start=start, check=False), joint_stationary(m)
+
+        @jax.jit
+        def traced(P, epsilon, rho, prior, word, start, levels):
+            m = mechanism(P, epsilon, rho, prior, selection)
+            law = exact_law(m, word, start=start)
+            return law, law.exceedance(levels), law.variance_entropy, joint_stationary(m)
+
         with jax.enable_x64(True):
-            args = jnp.asarray(P), 1.7, 0.8, prior
-            law = traced_law(args[0], word, jnp.asarray(start), *args[1:], selection=selection)
-            tails = [
-                traced_exceedance(args[0], word, jnp.asarray(start), v, *args[1:], selection=selection) for v in (0.5, 1.9, 4.2)
-            ]
-            run = traced_stationary(*args, selection=selection)
+            law, tails, variance, run = traced(P, 1.7, 0.8, prior, word, start, np.array([0.5, 1.9, 4.2]))
         for ours, theirs in [
             (law.marginals, exact.marginals),
             (law.expected_error, exact.expected_error),
             (law.expected_entropy, exact.expected_entropy),
+            (variance, exact.variance_entropy),
             (tails, exact.exceedance(np.array([0.5, 1.9, 4.2]))),
             (run.law, long.law),
             (run.expected_error, long.expected_error),
@@ -62,7 +71,7 @@ def test_errors_entropies_and_marginals(derivatives, points, prior, selection):
 
     def f(x):
         P, epsilon, rho, weight = parts(x)
-        law = traced_law(P, WORD, start, epsilon, rho, prior * weight, selection)
+        law = exact_law(mechanism(P, epsilon, rho, prior * weight, selection), WORD, start)
         return jnp.sum(weights * law.marginals) + law.expected_error.sum() + 2 * law.expected_entropy
 
     derivatives(f, hessian=prior > 0).check(x, d)
@@ -77,7 +86,7 @@ def test_the_tail(derivatives, points):
 
     def f(x):
         P, epsilon, rho, weight = parts(x)
-        return traced_exceedance(P, WORD, start, v, epsilon, rho, weight)
+        return exact_law(mechanism(P, epsilon, rho, weight), WORD, start).exceedance(v)
 
     derivatives(f).check(x, d)
 
@@ -86,8 +95,12 @@ def test_across_a_distance_the_tail_jumps_and_the_derivative_does_not_see_it():
     P = random_matrix(1, 4)
     G = dpjax.shortest_paths(P)
     with jax.enable_x64(True):
-        start = jnp.asarray([1.0, 0, 0, 0])
-        f = jax.jit(jax.value_and_grad(lambda v: traced_exceedance(jnp.asarray(P), np.array([0, 1, 2, 3, 0]), start, v, 1.0, 1.0)))
+        word = np.array([0, 1, 2, 3, 0])
+
+        def tail(v, P):
+            return exact_law(mechanism(P, 1.0, 1.0), word, 0, check=False).exceedance(v)
+
+        f = functools.partial(jax.jit(jax.value_and_grad(tail)), P=P)
         sides = np.array([[f(v + h) for h in (-1e-9, 1e-9)] for v in np.unique(G[G > 0])])
     assert (sides[:, 0, 0] - sides[:, 1, 0]).max() > 0.01  # the value jumps
     assert (sides[:, :, 1] == 0).all()
@@ -97,7 +110,7 @@ def test_the_long_run(derivatives, points):
     x, d = points(14, 8, N * N + 3)
 
     def f(x):
-        run = traced_stationary(*parts(x))
+        run = joint_stationary(mechanism(*parts(x)))
         return run.expected_error + 0.3 * run.expected_length + run.law[0, 1]
 
     derivatives(f).check(x, d)
@@ -107,7 +120,8 @@ def test_the_long_run(derivatives, points):
 def test_a_periodic_chain_has_no_long_run_and_says_nan(n):
     """From the uniform law, which a cycle leaves as it is, the answer was one of many stationary laws."""
     with jax.enable_x64(True):
-        assert jnp.isnan(traced_stationary(jnp.roll(jnp.eye(n), 1, axis=1), 1.0, 1.0).expected_error)
+        run = jax.jit(lambda P: joint_stationary(mechanism(P, 1.0, 1.0)).expected_error)
+        assert jnp.isnan(run(jnp.roll(jnp.eye(n), 1, axis=1)))
 
 
 def test_the_stationary_law_and_the_entropy_rate(derivatives, points):

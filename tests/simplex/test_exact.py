@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from benchmarks.claims import referee
-from dpjax.simplex import DirichletMechanism, corner_delta, epsilon_floor, exact_delta, exact_epsilon
+from dpjax.simplex import DirichletMechanism, epsilon_floor, exact_delta, exact_epsilon
 from dpjax.simplex._rounding import in_blocks
-from dpjax.simplex.exact import calibrate_exact, delta_floor, incomplete_beta_form
+from dpjax.simplex.exact import calibrate_exact, corner_delta, delta_floor, incomplete_beta_form
 from dpjax.simplex.hockey_stick import log_beta_hockey_stick, log_gamma_hockey_stick
 from tests.simplex import reference as ref
 

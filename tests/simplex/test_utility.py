@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.special import digamma
 
-from dpjax.simplex import expected_kl, expected_kl_bound, kl_of_shares
+from dpjax.simplex import expected_kl, expected_kl_bound
+from dpjax.simplex.mechanism import kl_of_shares
 from tests.simplex import reference as ref
 
 

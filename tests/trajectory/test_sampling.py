@@ -11,8 +11,8 @@ import scipy.stats
 from dpjax.chains import MarkovChain
 from dpjax.trajectory import ChenMechanism, TrajectoryMechanism, exact_law, feasible
 from dpjax.trajectory import batch as batch_module
-from dpjax.trajectory import graph as graph_module
 from dpjax.trajectory import mechanism as mechanism_module
+from dpjax.trajectory import steps as steps_module
 from dpjax.trajectory.batch import uniform_at, uniforms_between
 
 KEY = jax.random.key(20260101)
@@ -174,7 +174,7 @@ def test_the_first_sensitive_state_is_never_copied(chain3):
 def test_a_grid_over_parameters_and_keys_compiles_once(random_chain):
     chain = random_chain(700, 21)
     word = np.random.default_rng(5).integers(0, 21, 20)
-    tables = (graph_module._law_table, graph_module._law_tables)
+    tables = (steps_module._law_table, steps_module._law_tables)
     compiled = (mechanism_module._step, mechanism_module._scan, batch_module._walk, batch_module._joined, *tables)
 
     def run(m, key):

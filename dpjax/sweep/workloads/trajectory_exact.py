@@ -29,8 +29,9 @@ from dpjax.chains import MarkovChain
 from dpjax.sweep.grid import Table
 from dpjax.sweep.workload import Quantity
 from dpjax.trajectory.exact import ExactLaw, entropies
-from dpjax.trajectory.graph import ChainGraph, Tables
+from dpjax.trajectory.graph import ChainGraph
 from dpjax.trajectory.protocol import TrajectoryProtocol
+from dpjax.trajectory.steps import Tables
 
 _KEYS = {"data": {"index"}, "labels": {"labels"}, "simulated": {"steps", "seed", "first"}}
 
