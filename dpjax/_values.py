@@ -368,7 +368,7 @@ def ends_of(header: Sequence[Any]) -> tuple[int, int] | None:
 
 
 def pair_rows(pairs: Any, argument: str) -> Iterator[tuple[Any, Any, Any]]:
-    """(from, to, count) of pairs: an iterable of pairs, a frame with such columns, or a graph's edges; count is 1 unless a column or weight says it."""
+    """(from, to, count) of pairs: an iterable of pairs, a frame with such columns, or a graph's edges; count is 1 unless one is given."""
     if hasattr(pairs, "nodes") and hasattr(pairs, "edges"):
         rows, _, numbers = _of_graph(pairs, argument)
         assert rows is not None

@@ -218,7 +218,7 @@ def require_irreducible(P: Any, labels: tuple[Any, ...] | None = None) -> None:
 
 
 def closed_advice(P: Any, labels: tuple[Any, ...] | None = None) -> str:
-    """What to do about a reducible `P`: keep a closed class, the largest one named, for a chain stays there; a larger class may be left for good."""
+    """What to do about a reducible `P`: keep a closed class, the largest named: the chain stays there, and may leave a larger one for good."""
     largest = max(closed_classes(P), key=len)
     named = describe([largest], labels)
     if len(largest) > 1:

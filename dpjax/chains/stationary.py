@@ -425,15 +425,15 @@ def _sparse_solve(P: sparse.csr_array) -> Float[np.ndarray, " n"]:
     small = P.shape[0] <= _DENSE_AT_MOST
     if checked and visits <= (_VISITS if small else _VISITS_OF_MANY):
         return pi
-    if small:
-        return np.asarray(stationary_distribution(P.toarray()))
-    problem = f"is too nearly decomposable to be solved sparse (mean visits of {visits:.1e} or a residual of {residual:.1e})"
-    remedy = f"take fewer states: up to {_DENSE_AT_MOST} it is eliminated without loss of digits"
-    invalid("the chain", None, remedy, problem=problem)
+    if not small:
+        problem = f"is too nearly decomposable to be solved sparse (mean visits of {visits:.1e} or a residual of {residual:.1e})"
+        remedy = f"take fewer states: up to {_DENSE_AT_MOST} it is eliminated without loss of digits"
+        invalid("the chain", None, remedy, problem=problem)
+    return np.asarray(stationary_distribution(P.toarray()))
 
 
 def _solved_without(P: sparse.csr_array, pivot: int) -> tuple[Float[np.ndarray, " n"], float]:
-    """The law with pi_K (I - P_KK) = pi_p P_pK for K = all states but p, the pivot, and the estimated norm of the inverse; NaN where it is singular."""
+    """The law with pi_K (I - P_KK) = pi_p P_pK for K = all states but p, the pivot, and the estimated norm of the inverse; NaN if singular."""
     from scipy.sparse.linalg import LinearOperator, onenormest, splu
 
     others = np.delete(np.arange(P.shape[0]), pivot)

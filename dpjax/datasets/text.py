@@ -148,7 +148,8 @@ HEADERS = frozenset(
 def read_labels(path: PathLike, *, header: bool | None = None) -> tuple[str, ...]:
     """One label a line, in the file's order; lines that start with # and blank lines are passed over.
 
-    header: whether the first line names the column; None asks where it reads as such a name (label, state, zone, ...), or is the only text above numbers.
+    header: whether the first line names the column; None asks where it reads as such a name (label, state, zone, ...), or is the only text
+    above numbers.
     """
     found: dict[str, int] = {}
     for number, line in enumerate(text_lines(path), start=1):

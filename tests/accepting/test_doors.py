@@ -189,6 +189,6 @@ def test_derivatives_at_shares_that_are_tiny_or_zero_are_finite():
                 lambda P: chains.stationary_distribution(P)[1],
                 chains.entropy_rate,
             ):
-                value, slope = jax.value_and_grad(lambda P: jnp.sum(function(P)))(jnp.asarray(P))
+                value, slope = jax.value_and_grad(lambda P, function=function: jnp.sum(function(P)))(jnp.asarray(P))
                 assert np.isfinite(value), tiny
                 assert np.isfinite(slope).all(), (tiny, function)
