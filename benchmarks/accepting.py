@@ -283,10 +283,10 @@ def _dead_ends(folder: pathlib.Path) -> tuple[bool, str]:
 
 
 CASES = [
-    Case("release, CSV from,to / 1.0,2.0 ..., labels 1, 2, 3, --outside drop", "exit 0, no record used, budget spent", "3 records", _release_of_floats),
+    Case("release, CSV from,to / 1.0,2.0, labels 1, 2, 3, --outside drop", "no record used, budget spent", "3 records", _release_of_floats),
     Case("persons `1`, ` 1`, `1.0`; NaN, nan, NULL", "two persons and three more", "one canonical identifier; missing is no person", _persons),
     Case("264.0, 1 and 1.0 in a zone column", "264 kept as a state, 1 and 1.0 two states", "unknown dropped, one state", _zones),
-    Case("from_matrix(frame), rows A, B, columns B, A; counts of rows x, y, columns y, z", "labels ignored: pi_A .4", "pi_A .8, or refused", _aligned),
+    Case("from_matrix(frame), rows A, B, columns B, A; counts, rows x, y, columns y, z", "labels ignored: pi_A .4", "pi_A .8, refused", _aligned),
     Case("sequences home / home;bags, shoes;pay", "states home;bags and shoes;pay", "decided from all lines, or asked for", _sequences),
     Case("pairs under prev,curr", "states prev and curr, 3 transitions", "2 transitions; else a question", _header),
     Case("TSV cells that begin with a double quote", "rows in between become one label; \"Heroes\" and Heroes merge", "5 of 5 rows", _quotes),

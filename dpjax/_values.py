@@ -104,7 +104,7 @@ def label_of(value: Any) -> Any:
         return None if is_missing_text(text) else text
     if is_missing_object(value):
         return None
-    if isinstance(value, float | Decimal) and abs(value) < 2**63 and value == int(value):
+    if isinstance(value, float | Decimal) and -(2.0**63) < float(value) < 2.0**63 and value == int(value):
         return int(value)
     return value
 

@@ -376,7 +376,7 @@ def _in_order(states: Iterable[Hashable]) -> Labels:
 def _tally(start: Int[np.ndarray, " m"], end: Int[np.ndarray, " m"], n: int, weights: list[Any] | None = None) -> Counts:
     if weights is not None and any(weight != 1 for weight in weights):
         for number, weight in enumerate(weights):
-            whole = isinstance(weight, numbers.Real) and float(weight).is_integer() and 0 <= weight <= _LARGEST
+            whole = isinstance(weight, numbers.Real) and float(weight).is_integer() and 0 <= float(weight) <= _LARGEST
             require(whole, f"the count of pairs[{number}]", weight, "give whole numbers, 0 or more")
         counts = sparse.coo_array((np.array([int(w) for w in weights], np.int64), (start, end)), shape=(n, n)).tocsr()
         return counts.toarray() if n <= _DENSE_STATES else counts

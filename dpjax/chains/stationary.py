@@ -439,7 +439,7 @@ def _solved_without(P: sparse.csr_array, pivot: int) -> tuple[Float[np.ndarray, 
     others = np.delete(np.arange(P.shape[0]), pivot)
     system = sparse.csc_matrix((sparse.eye_array(len(others)) - P[others][:, others]).T)
     try:
-        factors = splu(system)
+        factors: Any = splu(system)
     except RuntimeError:  # an exact 0 among the pivots
         return np.full(P.shape[0], np.nan), np.inf
     weights = np.ones(P.shape[0])

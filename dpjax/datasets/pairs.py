@@ -148,8 +148,8 @@ def read_sequences(path: PathLike, *, format: Options = None) -> Dataset:
     """One sequence of states a line, its cells the states in order; lines that start with # and blank lines are passed over, and counted.
 
     The separator is found from all lines, and asked for where two may part the states. `counts` holds the transitions of all sequences,
-    `trajectories` the sequences; one of a single state has no transition, is left out of both, and counted in the report's notes. With `format` missing "drop" a
-    sequence is cut at a missing state.
+    `trajectories` the sequences; one of a single state has no transition, is left out of both, and counted in the report's notes. With
+    `format` missing "drop" a sequence is cut at a missing state.
     """
     if not isinstance(path, str) and hasattr(path, "columns"):
         invalid("path", path, "sequences are read from a text file, a line each: pass lists to MarkovChain.from_trajectories")

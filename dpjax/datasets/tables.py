@@ -51,9 +51,9 @@ class Format:
     """How a text file is read; None: found from the file.
 
     separator: "," ";" "|" a tab or a space (any number of them), or their names. quotes: whether quotes around a cell are no part of it, as
-    in CSV. comments: whether lines that begin with # are passed over. header: whether the first line names the columns. columns: the names
-    of the columns from and to, or from, to and count. missing: what is done with a row without a state: "stop", "drop" it (counted in the report), or "keep" words such as NA as
-    labels. encoding: UTF-8 unless given.
+    in CSV. comments: whether lines that begin with # are passed over. header: whether the first line names the columns. columns: the
+    names of the columns from and to, or from, to and count. missing: what is done with a row without a state: "stop", "drop" it
+    (counted in the report), or "keep" words such as NA as labels. encoding: UTF-8 unless given.
     """
 
     separator: str | None = None
@@ -188,7 +188,7 @@ class Table:
             with plain_errors(self.path), open(path, "rb") as stream:
                 self.kept = stream.read()
         if self.kept is not None:
-            lines = decoded(self.path, lines_of(io.BytesIO(self.kept)), self.format.encoding)  # type: ignore[arg-type]
+            lines = decoded(self.path, lines_of(io.BytesIO(self.kept)), self.format.encoding)
         else:
             lines = text_lines(self.path, progress, self.format.encoding)
         yield from ((number, line.rstrip("\r\n")) for number, line in enumerate(lines, start=1))
@@ -269,7 +269,8 @@ class Table:
             if quotes is None:
                 quotes = separator != "\t" or any(len(c) > 1 and c[0] == c[-1] == '"' for c in line.split("\t"))
             with contextlib.suppress(InputError):
-                if len(candidates) == 1 or self.recognised(self._row(number, line, self._after(number), separator, quotes)[1]):  # type: ignore[misc]
+                cells = self._row(number, line, self._after(number), separator, quotes)[1]
+                if len(candidates) == 1 or (self.recognised is not None and self.recognised(cells)):
                     return separator, quotes
         separator = _of_line(line)
         return separator, (separator != "\t") if self.format.quotes is None else self.format.quotes

@@ -73,7 +73,7 @@ def lines_of(stream: io.BufferedIOBase) -> Iterator[bytes]:
 def decoded(path: PathLike, stream: Iterable[bytes], encoding: str | None = None) -> Iterator[str]:
     """`stream`'s lines as text, UTF-8 unless said; InputError for another encoding, a binary file, a blank one."""
     seen = False
-    lines = stream if encoding is None else _transcoded(path, stream, encoding)
+    lines: Iterable[Any] = stream if encoding is None else _transcoded(path, stream, encoding)
     for number, raw in enumerate(lines, start=1):
         try:
             line = raw if isinstance(raw, str) else raw.decode("utf-8-sig" if number == 1 else "utf-8")
