@@ -216,6 +216,8 @@ def _add_text(reader: Reader, layout: Layout, table: Table) -> None:
         malformed(reader.path, first[0], f"{layout} begin with a line that names the columns: {columns}")
     if layout == "auto" and found != "matrix" and len(first[1]) > 2 and all(cell in reader.place for cell in first[1][1:]):
         malformed(reader.path, first[0], "it names columns or is the header of a matrix; say which layout it is")
+    if layout == "auto" and found == "matrix" and first[1][0] in reader.place:  # not the corner of a matrix: a record, perhaps
+        malformed(reader.path, first[0], _NO_HEADER)
     if reader.persons is not None and found != "pairs":
         malformed(reader.path, first[0], PAIRS_ALONE)
     if "matrix" in (layout, found if layout == "auto" else layout):
