@@ -130,7 +130,7 @@ def stationary_law(P: Any, k: Float[Array, " n"] | np.ndarray | float) -> Statio
         return StationaryLaw(*(np.asarray(x) for x in found))
 
 
-def _require_each(k: Numbers, P: Numbers) -> None:
+def _require_each(k: Any, P: Any) -> None:
     each = k.ndim == 0 or k.shape == P.shape[:1]
     require(each, "k", k.shape, "give one number, or one for each row; use jax.vmap for a batch")
 

@@ -29,7 +29,9 @@ _HOME_OF = {
         "concentration",
     ),
     **dict.fromkeys(("ergodicity_bound", "stationary_bound", "stationary_gap_bound"), "dirichlet"),
-    **dict.fromkeys(("EntropyConcentration", "entropy_bounds", "entropy_distribution", "typical_interval", "typical_probability"), "entropy"),
+    **dict.fromkeys(
+        ("EntropyConcentration", "entropy_bounds", "entropy_distribution", "typical_interval", "typical_probability"), "entropy"
+    ),
     **dict.fromkeys(("printed_entropy_tail", "printed_tail", "tail_report"), "printed"),
 }
 
