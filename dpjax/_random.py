@@ -54,20 +54,29 @@ def threefry2x32(
     return x0, x1
 
 
-def require_one_key(key: Any) -> None:
-    """InputError for a batch of keys, or for what is no key, traced or not."""
-    typed = isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
-    require(typed or np.ndim(key) <= 1, "key", None, "give jax.random.key(seed)", problem="is none of JAX's keys")
-    if typed:
-        remedy = "use jax.vmap for a batch, or jax.random.split for one key each"
-        require(key.ndim == 0, "key", None, remedy, problem=f"must be one key, and is a batch of shape {tuple(key.shape)}")
+def checked_key(key: Any, several: bool = False) -> Key[Array, "*_"]:
+    """One typed threefry key, the same key where it is one, concrete or traced; a raw one, uint32 of shape (2,), becomes typed.
+
+    InputError for anything else: a seed, several keys unless `several`, a key of another generator, whose lanes depend on how they are mapped.
+    """
+    shape, dtype = np.shape(key) if hasattr(key, "shape") else None, getattr(key, "dtype", None)
+    typed = isinstance(key, jax.Array) and jnp.issubdtype(dtype, jax.dtypes.prng_key)
+    one = "pass one: use jax.vmap for a batch, or jax.random.split for one key each"
+    if not typed and dtype == np.uint32 and shape is not None and shape[-1:] == (2,):
+        require(several or shape == (2,), "key", None, one, problem=f"is an array of raw keys of shape {shape}")
+        return jax.random.wrap_key_data(jnp.asarray(key), impl="threefry2x32")
+    kind = type(key).__name__ if dtype is None else f"{dtype} of shape {shape}"
+    require(typed, "key", None, "make one with jax.random.key(seed)", problem=f"is no key of jax.random: {kind}")
+    require(several or shape == (), "key", None, one, problem=f"must be one key, and is an array of keys of shape {shape}")
+    threefry = jax.eval_shape(jax.random.key_data, key).shape[-1:] == (2,)
+    remedy = 'give a threefry key: jax.random.key(seed, impl="threefry2x32")'
+    require(threefry, "key", None, remedy, problem=f"is a key of another generator, {dtype}")
+    return key
 
 
 def words_of(key: Key[Array, ""]) -> tuple[UInt32[Array, ""], UInt32[Array, ""]]:
     """The two words of a threefry key; ValueError for a key of another generator."""
-    require_one_key(key)
-    data = jax.random.key_data(key)
-    require(data.shape == (2,), "key", key, 'give a threefry key: jax.random.key(seed, impl="threefry2x32")')
+    data = jax.random.key_data(checked_key(key))
     return data[0], data[1]
 
 

@@ -43,6 +43,7 @@ from jaxtyping import Array, Float, Int, Key, Shaped
 from scipy.stats import beta
 
 from dpjax._errors import real_array, require, require_number, require_whole
+from dpjax._random import checked_key
 
 Counts = np.ndarray | np.generic | int  # whole numbers, broadcast
 Limits = np.ndarray | np.generic | float
@@ -215,6 +216,7 @@ def audit(
     sampler(key, n): n independent outputs on the first axis. score: outputs -> n scores or categories; None takes the outputs as
     they are. n counts both halves.
     """
+    key = checked_key(key)
     require_whole(n, "n", f"ask for {LEAST} draws or more, a whole number", least=LEAST)
     _require_levels(delta, confidence)
     keys = jax.random.split(key)

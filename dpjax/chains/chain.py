@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable
 from typing import Any
 
 import jax
@@ -23,6 +23,7 @@ from scipy import sparse
 
 from dpjax._errors import invalid, require
 from dpjax._tracing import check_traced, checking, is_traced, require_concrete
+from dpjax._values import matrix_of, require_labels, vector_of
 from dpjax.chains import counting as structure
 from dpjax.chains import mixing as entropy
 from dpjax.chains import stationary
@@ -122,9 +123,9 @@ class MarkovChain:
     initial: Float[np.ndarray, " n"] | Float[Array, "*batch n"] | None = None
 
     @classmethod
-    def from_counts(cls, counts: Any, labels: Sequence[Hashable] | None = None, initial: Any = None) -> MarkovChain:
+    def from_counts(cls, counts: Any, labels: Any = None, initial: Any = None) -> MarkovChain:
         """On the host: the chain of counts, (n, n) whole numbers, dense or sparse. ValueError names the entry, row or label at fault."""
-        named = None if labels is None else tuple(labels)
+        counts, named = matrix_of(counts, labels, "counts")
         whole = whole_counts(counts, named if named is not None and len(named) == np.shape(counts)[0] else None)
         named = _checked_labels(named, whole.shape[0])
         totals = np.asarray(whole.sum(axis=1))
@@ -133,29 +134,36 @@ class MarkovChain:
             names = [named[i] for i in empty[:10]]
             remedy = "keep dpjax.chains.largest_class_of_counts(counts, labels), or drop those states"
             invalid("the states without a transition out of them", names, f"their rows are empty: {remedy}")
-        return cls(_freeze(_divide_rows(whole, totals)), named, _freeze(whole), _checked_law(initial, len(named)))
+        return cls(
+            _freeze(_divide_rows(whole, totals)),
+            named,
+            _freeze(whole),
+            _checked_law(vector_of(initial, named, "initial"), len(named)),
+        )
 
     @classmethod
-    def from_matrix(cls, P: Any, labels: Sequence[Hashable] | None = None, initial: Any = None) -> MarkovChain:
+    def from_matrix(cls, P: Any, labels: Any = None, initial: Any = None) -> MarkovChain:
         """The chain of a transition matrix, (n, n), dense or sparse; of one matrix: map over a batch with `jax.vmap`.
 
         Rows must sum to 1 within 1e-9 (1e-5 where P is float32) and are divided by their sums, so that they do in float64. A traced P,
         dense, is kept as it is, in its own type and unchecked (`dpjax.debug_checks` checks it): every entry of it may be a transition.
         """
+        P, given = matrix_of(P, labels, "P")
         matrix = _kept_matrix(P) if is_traced(P) else _freeze(_checked_matrix(P))
-        named = _checked_labels(None if labels is None else tuple(labels), matrix.shape[0])
-        return cls(matrix, named, None, _checked_law(initial, len(named)))
+        named = _checked_labels(given, matrix.shape[0])
+        return cls(matrix, named, None, _checked_law(vector_of(initial, named, "initial"), len(named)))
 
     @classmethod
-    def from_trajectories(cls, sequences: Iterable[Sequence[Hashable]], initial: Any = None) -> MarkovChain:
-        """On the host: the chain of the transitions inside each sequence of labels; states sorted, or as met where they cannot be."""
-        counts, labels = counts_of_trajectories(sequences)
-        return cls.from_counts(counts, labels, initial)
+    def from_trajectories(cls, sequences: Any, initial: Any = None, labels: Any = None) -> MarkovChain:
+        """On the host: the chain of the transitions inside each sequence of labels; states sorted, or as met where they cannot be.
+
+        labels: the states and their order, words such as NA among them, which are missing values otherwise.
+        """
+        counts, named = counts_of_trajectories(sequences, labels)
+        return cls.from_counts(counts, named, initial)
 
     @classmethod
-    def from_pairs(
-        cls, pairs: Iterable[Sequence[Hashable]], labels: Sequence[Hashable] | None = None, initial: Any = None
-    ) -> MarkovChain:
+    def from_pairs(cls, pairs: Any, labels: Any = None, initial: Any = None) -> MarkovChain:
         """On the host: the chain of (from, to) pairs; `labels` fixes the states and their order."""
         counts, named = counts_of_pairs(pairs, labels)
         return cls.from_counts(counts, named, initial)
@@ -235,12 +243,30 @@ class MarkovChain:
         With counts, the chain of the counts inside the class; without, rows divided by what stays inside. `initial` is restricted
         and divided by its sum, ValueError if nothing of it lies in the class. A class of one state is a ValueError.
         """
+        return self._within(structure.largest_class(self.host_matrix()), "the largest class")
+
+    def closed_class(self, label: Hashable = None) -> MarkovChain:
+        """On the host: the chain on a closed class, which no transition leaves: where it stays in the end. Labels and rows are kept.
+
+        label: a state of the class; None takes the largest, of equally large ones that of the smallest index. `initial` is restricted as in
+        `largest_class`, which may be a class that is left for good. ValueError for a transient label and for a class of one state.
+        """
         matrix = self.host_matrix()
-        states = structure.largest_class(matrix)
+        closed = structure.closed_classes(matrix)
+        if label is None:
+            return self._within(max(closed, key=len), "the closed class")
+        at = self.index(label)
+        states = next((states for states in closed if at in states), None)
+        if states is None:
+            invalid("label", label, f"it is transient: give a state of a closed class, {structure.describe(closed, self.labels)}")
+        return self._within(states, "the closed class")
+
+    def _within(self, states: Int[np.ndarray, " size"], name: str) -> MarkovChain:
+        matrix = self.host_matrix()
         named = tuple(self.labels[s] for s in states)
         require(
             len(states) >= 2,
-            "the largest class",
+            name,
             named,
             "no two states reach each other: give a chain with a cycle of two states or more",
         )
@@ -250,7 +276,7 @@ class MarkovChain:
         if initial is not None:
             require(
                 bool(initial.sum() > 0),
-                "the initial law within the largest class",
+                f"the initial law within {name}",
                 0.0,
                 "give the chain an initial law that meets it",
             )
@@ -334,6 +360,8 @@ def _checked_matrix(P: Any) -> Matrix:
     require(given.ndim < 3, "the shape of P", given.shape, "give one square matrix (n, n), and map over a batch with jax.vmap")
     require(given.ndim == 2 and given.shape[0] == given.shape[1], "the shape of P", given.shape, "give a square matrix (n, n)")
     tolerance = row_sum_tolerance(np.float32 if given.dtype == np.float32 else np.float64)
+    real = given.dtype.kind in "iufb" or given.dtype.name == "bfloat16"
+    require(real, "the type of P", str(given.dtype), "give numbers, and labels as labels= or in a labelled object")
     matrix: Any = given.astype(np.float64)
     if structure.is_sparse(matrix):
         matrix.sum_duplicates()
@@ -345,7 +373,8 @@ def _checked_matrix(P: Any) -> Matrix:
     sums = np.asarray(matrix.sum(axis=1))
     far = np.flatnonzero(np.abs(sums - 1) > tolerance)
     if len(far):
-        invalid(f"the sum of row {far[0]} of P", float(sums[far[0]]), "each row sums to 1: divide it by its sum")
+        remedy = structure.sum_remedy(matrix, "each row sums to 1: divide it by its sum")
+        invalid(f"the sum of row {far[0]} of P", float(sums[far[0]]), remedy)
     return _divide_rows(matrix, sums)
 
 
@@ -362,10 +391,7 @@ def _checked_labels(labels: Labels | None, n: int) -> Labels:
     if labels is None:
         return tuple(range(n))
     require(len(labels) == n, "the number of labels", len(labels), f"give {n} labels, one for each state")
-    seen: set[Hashable] = set()
-    for label in labels:
-        require(label not in seen, "label", label, "it is given twice: give distinct labels")
-        seen.add(label)
+    require_labels(labels)
     return labels
 
 

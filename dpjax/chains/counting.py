@@ -22,7 +22,8 @@ whole.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Iterable, Sequence
+import numbers
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -33,6 +34,7 @@ from scipy import sparse
 
 from dpjax._errors import invalid, require
 from dpjax._tracing import check_traced, checking, require_concrete
+from dpjax._values import matrix_of, pair_rows, states_of_values
 
 
 def following_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -65,9 +67,18 @@ def _following(function: Callable[..., Any], check: Callable[[jax.Array], None])
 
 
 def as_floats(P: Any) -> np.ndarray:
-    """`P` as a NumPy array of float32 if it is one, of float64 otherwise."""
-    array = np.asarray(P)
-    return array if array.dtype == np.float32 else array.astype(np.float64)
+    """`P` as a NumPy array of float32 if it is one, of float64 otherwise; sparse matrices become dense, labelled ones are aligned."""
+    if is_sparse(P):
+        remedy = "take MarkovChain.from_matrix(P), which keeps it sparse, or fewer states"
+        require(P.shape[0] <= _DENSE_AT_MOST, "the number of states of a sparse P", P.shape[0], remedy)
+        P = P.toarray()
+    elif hasattr(P, "host_matrix"):
+        return as_floats(P.host_matrix())
+    array = np.asarray(matrix_of(P, None, "P")[0])
+    try:
+        return array if array.dtype == np.float32 else array.astype(np.float64)
+    except (TypeError, ValueError):
+        invalid("the type of P", str(array.dtype), "give an array of numbers, (n, n)")
 
 
 def require_square(P: Any) -> None:
@@ -112,7 +123,16 @@ def refuse(P: jax.Array, least: Any, gap: Any) -> None:
         invalid(f"P{list(at)}", float(host[at]), "give finite entries that are not negative")
     sums = host.sum(-1, dtype=np.float64)
     at = tuple(int(i) for i in np.argwhere(np.abs(sums - 1) == np.abs(sums - 1).max())[0])
-    invalid(f"the sum of row {list(at)} of P", float(sums[at]), "each row of a transition matrix sums to 1: divide it by its sum")
+    remedy = sum_remedy(host[at[:-1]], "each row of a transition matrix sums to 1: divide it by its sum")
+    invalid(f"the sum of row {list(at)} of P", float(sums[at]), remedy)
+
+
+def sum_remedy(P: Any, remedy: str) -> str:
+    """What to do about a row that does not sum to 1: to transpose where the columns do, else `remedy`."""
+    columns = np.asarray(P.sum(axis=0), dtype=np.float64)
+    if np.all(np.abs(columns - 1) <= row_sum_tolerance(P.dtype)):
+        return "the columns sum to 1: transpose it, so that row i holds the transitions out of state i"
+    return remedy
 
 
 @jax.jit
@@ -194,7 +214,18 @@ def require_irreducible(P: Any, labels: tuple[Any, ...] | None = None) -> None:
     """Raise ValueError naming the classes of `P` unless it is irreducible."""
     classes = communicating_classes(P)
     if len(classes) > 1:
-        invalid("the chain", None, "pass its largest_class()", problem=f"is reducible, with classes {describe(classes, labels)}")
+        invalid("the chain", None, closed_advice(P, labels), problem=f"is reducible, with classes {describe(classes, labels)}")
+
+
+def closed_advice(P: Any, labels: tuple[Any, ...] | None = None) -> str:
+    """What to do about a reducible `P`: keep a closed class, the largest one named, for a chain stays there; a larger class may be left for good."""
+    largest = max(closed_classes(P), key=len)
+    named = describe([largest], labels)
+    if len(largest) > 1:
+        return f"keep a class that no transition leaves, such as {named}: MarkovChain's closed_class()"
+    return (
+        f"every class of two states or more is left for good, towards {named}: give that state a transition back, or leave it out"
+    )
 
 
 def describe(classes: list[Int[np.ndarray, _]], labels: tuple[Any, ...] | None = None, limit: int = 6) -> str:
@@ -219,38 +250,62 @@ Counts = Int[np.ndarray, "n n"] | sparse.csr_array
 Labels = tuple[Hashable, ...]
 
 _DENSE_STATES = 1024
+_DENSE_AT_MOST = 8192  # states of a sparse matrix that a function of dense ones takes: 512 MiB
 _LARGEST = 2**53
 
 
-def counts_of_pairs(pairs: Iterable[Sequence[Hashable]], labels: Sequence[Hashable] | None = None) -> tuple[Counts, Labels]:
+def counts_of_pairs(pairs: Any, labels: Any = None) -> tuple[Counts, Labels]:
     """Counts of (from, to) pairs, and the labels of rows and columns: `labels` if given, else those met, sorted (or as met, if not
     sortable).
 
     ValueError for a pair that is none, or one with a state outside `labels`.
     """
-    listed = list(pairs)
+    listed = list(pair_rows(pairs, "pairs"))
+    given = None if labels is None else tuple(labels)
+    label = states_of_values((state for pair in listed for state in pair[:2]), "a state in pairs", given)
+    chosen = _in_order(label.values()) if given is None else given
+    index = {state: i for i, state in enumerate(chosen)}
     for number, pair in enumerate(listed):
-        require(not isinstance(pair, str) and len(pair) == 2, f"pairs[{number}]", pair, "give a pair (from, to)")
-    met = (state for pair in listed for state in pair)
-    chosen = _in_order(met) if labels is None else tuple(labels)
-    index = {label: i for i, label in enumerate(chosen)}
-    for number, pair in enumerate(listed):
-        for state in pair:
-            require(state in index, f"a state in pairs[{number}]", state, "it is not among the labels: give one of them")
-    start = np.array([index[pair[0]] for pair in listed], dtype=np.int64)
-    end = np.array([index[pair[1]] for pair in listed], dtype=np.int64)
+        for state in pair[:2]:
+            require(label[state] in index, f"a state in pairs[{number}]", state, "it is not among the labels: give one of them")
+    start = np.array([index[label[pair[0]]] for pair in listed], dtype=np.int64)
+    end = np.array([index[label[pair[1]]] for pair in listed], dtype=np.int64)
+    return _tally(start, end, len(chosen), [pair[2] for pair in listed]), chosen
+
+
+def counts_of_trajectories(sequences: Any, labels: Any = None) -> tuple[Counts, Labels]:
+    """Counts of the transitions inside each sequence (none from one to the next), and the labels: `labels` if given, else those met, sorted
+    where they can be.
+
+    ValueError for one sequence in the place of a list of them, a text in the place of a sequence, a missing state, one outside `labels`.
+    """
+    listed = _sequences(sequences)
+    given = None if labels is None else tuple(labels)
+    label = states_of_values((state for sequence in listed for state in sequence), "a state of the sequences", given)
+    chosen = _in_order(label.values()) if given is None else given
+    index = {state: i for i, state in enumerate(chosen)}
+    for state, name in label.items():
+        require(name in index, "a state of the sequences", state, "it is not among the labels: give one of them")
+    place = {state: index[name] for state, name in label.items()}
+    coded = [np.array([place[state] for state in sequence], dtype=np.int64) for sequence in listed]
+    start = np.concatenate([c[:-1] for c in coded]) if coded else np.zeros(0, np.int64)
+    end = np.concatenate([c[1:] for c in coded]) if coded else np.zeros(0, np.int64)
     return _tally(start, end, len(chosen)), chosen
 
 
-def counts_of_trajectories(sequences: Iterable[Sequence[Hashable]]) -> tuple[Counts, Labels]:
-    """Counts of the transitions inside each sequence (none from one to the next), and the labels met, sorted where they can be."""
-    listed = [list(sequence) for sequence in sequences]
-    labels = _in_order(state for sequence in listed for state in sequence)
-    index = {label: i for i, label in enumerate(labels)}
-    coded = [np.array([index[state] for state in sequence], dtype=np.int64) for sequence in listed]
-    start = np.concatenate([c[:-1] for c in coded]) if coded else np.zeros(0, np.int64)
-    end = np.concatenate([c[1:] for c in coded]) if coded else np.zeros(0, np.int64)
-    return _tally(start, end, len(labels)), labels
+def _sequences(sequences: Any) -> list[list[Any]]:
+    """The sequences as lists; InputError where what is given is one sequence, a table, or holds texts in the place of sequences."""
+    remedy = "give a list of sequences, each a list of states in their order: [[state, state, ...], ...]"
+    if isinstance(sequences, str | bytes | Mapping) or hasattr(sequences, "columns") or not hasattr(sequences, "__iter__"):
+        invalid("sequences", None, remedy, problem=f"is a {type(sequences).__name__}")
+    listed = []
+    for number, sequence in enumerate(sequences.to_pylist() if hasattr(sequences, "to_pylist") else sequences):
+        ordered = hasattr(sequence, "__iter__") and not isinstance(sequence, str | bytes | Mapping | set | frozenset)
+        if not ordered or len(getattr(sequence, "shape", (0,))) != 1:
+            what = "a text" if isinstance(sequence, str | bytes) else repr(sequence)[:60]
+            invalid(f"sequences[{number}]", None, remedy, problem=f"is {what}, no sequence of states")
+        listed.append(sequence.tolist() if hasattr(sequence, "tolist") else list(sequence))
+    return listed
 
 
 def largest_class_of_counts(counts: Any, labels: Sequence[Hashable] | None = None) -> tuple[Counts, Labels]:
@@ -318,7 +373,13 @@ def _in_order(states: Iterable[Hashable]) -> Labels:
         return tuple(met)
 
 
-def _tally(start: Int[np.ndarray, " m"], end: Int[np.ndarray, " m"], n: int) -> Counts:
+def _tally(start: Int[np.ndarray, " m"], end: Int[np.ndarray, " m"], n: int, weights: list[Any] | None = None) -> Counts:
+    if weights is not None and any(weight != 1 for weight in weights):
+        for number, weight in enumerate(weights):
+            whole = isinstance(weight, numbers.Real) and float(weight).is_integer() and 0 <= weight <= _LARGEST
+            require(whole, f"the count of pairs[{number}]", weight, "give whole numbers, 0 or more")
+        counts = sparse.coo_array((np.array([int(w) for w in weights], np.int64), (start, end)), shape=(n, n)).tocsr()
+        return counts.toarray() if n <= _DENSE_STATES else counts
     if n <= _DENSE_STATES:
         return np.bincount(start * n + end, minlength=n * n).reshape(n, n).astype(np.int64)
     return sparse.coo_array((np.ones(len(start), np.int64), (start, end)), shape=(n, n)).tocsr()

@@ -23,6 +23,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from scipy import sparse
 
 from dpjax._errors import require, require_whole
+from dpjax._random import checked_key
 from dpjax._tracing import check_traced
 from dpjax.chains.chain import MarkovChain, SparseRows
 from dpjax.chains.counting import as_floats, check_traced_matrix, require_one_square, require_stochastic
@@ -49,8 +50,8 @@ def simulate(key: PRNGKeyArray, chain: Any, n_steps: int, initial: Any = None) -
     >>> simulate(jax.random.key(0), np.array([[0.0, 1.0], [1.0, 0.0]]), 4, initial=0).tolist()
     [0, 1, 0, 1, 0]
     """
+    key = checked_key(key)
     require_whole(n_steps, "n_steps", "give a number of steps, a whole number, 0 or more; it is static")
-    require(np.shape(key) == (), "the shape of key", np.shape(key), "give one key, and map over several with jax.vmap")
     if isinstance(chain, MarkovChain):
         law = chain.initial_distribution if initial is None else initial
     else:

@@ -73,7 +73,7 @@ def guarded(command: Callable[..., int], options: Mapping[str, str] | None = Non
             sys.stdout.reconfigure(line_buffering=False, write_through=False)  # words wait until all is done
         try:
             with naming_options(options or {}):
-                code = command(*args, **kwargs)
+                code = command(*args, **{name: _at_home(value) for name, value in kwargs.items()})
         except Ended as end:
             code = _explained(end.error, end.done, end.code)
         except (Exception, KeyboardInterrupt, Terminated) as error:
@@ -94,6 +94,11 @@ def _last_words(code: int) -> None:
             os.dup2(nowhere.fileno(), sys.stdout.fileno())
         if code == DONE:
             say("done; the reader of standard output closed it before the last words", DONE)
+
+
+def _at_home(value: Any) -> Any:
+    """A path with ~ in front in the home directory: a shell leaves --out=~/x as it is."""
+    return value.expanduser() if isinstance(value, pathlib.Path) and str(value).startswith("~") else value
 
 
 def _explained(error: BaseException, kept: str, code: int | None = None) -> int:

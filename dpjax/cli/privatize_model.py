@@ -18,7 +18,7 @@ import typer
 from dpjax._errors import InputError
 from dpjax.cli import publishing
 from dpjax.cli.errors import DONE, FAILED, say
-from dpjax.cli.publishing import Account, LedgerOptions, check_paths, open_account, spending
+from dpjax.cli.publishing import Account, Budget, DataSet, Ledger, LedgerOptions, Memory, check_paths, open_account, spending
 
 Layout = Literal["auto", "matrix", "triples", "pairs", "parquet"]
 Outside = Literal["stop", "drop"]
@@ -72,18 +72,22 @@ Pseudocount = Annotated[float | None, typer.Option(help="Pseudo-records a cell, 
 Resolution = Annotated[int | None, typer.Option(help="Draws a row, instead of what adds 5 % to the variance.")]
 LayoutName = Annotated[Layout, typer.Option(help="The records' form.")]
 OutsideName = Annotated[Outside, typer.Option(help="At a label that is not in the list: stop, or drop the record.")]
-Price = Annotated[bool, typer.Option("--price", help="Print the price and stop; no records are needed.")]
-Ledger = Annotated[
-    pathlib.Path | None, typer.Option(metavar="FILE", help="The ledger of this data set; it must allow the release.")
-]
-DataSet = Annotated[str | None, typer.Option(metavar="NAME", help="The ledger's name of the data set.")]
-Budget = Annotated[float | None, typer.Option(help="Make the ledger with this budget.")]
-Memory = Annotated[
-    str | None,
+FormatOptions = Annotated[
+    list[str] | None,
     typer.Option(
-        metavar="SIZE", help='What the command may take, such as "4GiB", instead of all that is free.', show_default=False
+        "--format",
+        metavar="KEY=VALUE",
+        help="How a file is read: separator, quotes, comments, header, columns, encoding; labels.KEY and support.KEY for those files.",
     ),
 ]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Read the records and say how many would be used, to you alone: on standard output, or in --private-report. Nothing is drawn or charged. PRIVATE.",
+    ),
+]
+Price = Annotated[bool, typer.Option("--price", help="Print the price and stop; no records are needed.")]
 Report = Annotated[pathlib.Path | None, typer.Option(metavar="FILE", help="Write a report for the data holder alone. PRIVATE.")]
 
 _DRAWS = range(1, 2**31 + 1)  # the plan refuses others
@@ -102,7 +106,6 @@ OPTIONS = {
     "pseudocount": "--pseudocount",
     "draws": "--resolution",
     "mechanism": "--mechanism",
-    "memory": "--memory",
 }
 
 if TYPE_CHECKING:
@@ -130,7 +133,9 @@ def privatize_model(
     resolution: Resolution = None,
     layout: LayoutName = "auto",
     outside: OutsideName = "stop",
+    format: FormatOptions = None,
     price: Price = False,
+    dry_run: DryRun = False,
     ledger: Ledger = None,
     data_set: DataSet = None,
     budget_epsilon: Budget = None,
@@ -144,9 +149,10 @@ def privatize_model(
 
     both = (person_column is None) == (records_per_person is None)
     require(both, "--person-column, --records-per-person", None, "give both or neither", problem="belong together")
-    names = release.read_public_labels(labels)
+    formats = publishing.format_options(format, ("labels", "support"))
+    names = release.read_public_labels(labels, formats["labels"])
     needed = _Needed(names, memory, draws=resolution, report=private_report is not None)
-    if not price:
+    if not (price or dry_run):
         needed.check(out)
     allowed = None if support in ("all", "private") else pathlib.Path(support)
     plan = release.Plan.make(
@@ -154,7 +160,7 @@ def privatize_model(
         epsilon=epsilon,
         delta=delta,
         adjacency=adjacency,
-        support=support if allowed is None else release.read_public_support(allowed, names),
+        support=support if allowed is None else release.read_public_support(allowed, names, formats["support"]),
         share=support_share,
         form=_name(mechanism, form),
         eta=eta,
@@ -171,8 +177,32 @@ def privatize_model(
     needed = needed.of(plan)
     inputs = {"COUNTS": counts, "--labels": labels, "--support": allowed}
     account = LedgerOptions(ledger, data_set, budget_epsilon, budget_delta)
-    reading = (layout, outside, person_column)
+    reading = (layout, outside, person_column, formats[""])
+    if dry_run:
+        return _dry_run(plan, counts, reading, private_report)
     return _publish(plan, inputs, {"--out": out, "--private-report": private_report}, account, reading, needed)
+
+
+def _dry_run(
+    plan: Plan,
+    counts: pathlib.Path | None,
+    reading: tuple[Layout, Outside, str | None, dict[str, str]],
+    report: pathlib.Path | None,
+) -> int:
+    """Read the records and say, to the data holder alone, how many a release would use; nothing is drawn, charged or published."""
+    from dpjax import release
+    from dpjax._errors import require
+
+    require(counts is not None, "COUNTS", None, "give the file of the records", problem="is not given")
+    assert counts is not None
+    check_paths({"--private-report": report}, {}, {"COUNTS": counts})
+    said = release.reading_report(_Reading(counts, *reading).records(plan))
+    if report is None:
+        print(said, end="", flush=True)
+    else:
+        release.write_private(report, said)
+        print(f"{report}: PRIVATE, for the data holder alone", file=sys.stderr)
+    return DONE
 
 
 class _Needed:
@@ -213,7 +243,7 @@ def _publish(
     inputs: Mapping[str, pathlib.Path | None],
     outputs: Mapping[str, pathlib.Path | None],
     given: LedgerOptions,
-    reading: tuple[Layout, Outside, str | None],
+    reading: tuple[Layout, Outside, str | None, dict[str, str]],
     needed: _Needed,
 ) -> int:
     """Check what can be refused without reading the records, and release."""
@@ -237,6 +267,7 @@ class _Reading(NamedTuple):
     layout: Layout
     outside: Outside
     person_column: str | None
+    format: dict[str, str]
 
     def records(self, plan: Plan) -> Records:
         """The records; SECRET."""
@@ -248,7 +279,13 @@ class _Reading(NamedTuple):
             persons = PersonColumn(self.person_column, bound)
         with _progress(self.path) as progress:
             return read_records(
-                self.path, plan.labels, layout=self.layout, outside=self.outside, persons=persons, progress=progress
+                self.path,
+                plan.labels,
+                layout=self.layout,
+                outside=self.outside,
+                persons=persons,
+                progress=progress,
+                format=self.format,
             )
 
 
@@ -275,15 +312,30 @@ def _release(
 
     records = reading.records(plan)
     needed.check(out, pairs=len(records.counts) or 1)
-    with spending(account, lambda: _left(out, account), FAILED) as charge:
+    if report is not None:  # before anything is charged or published; the whole report takes its place
+        release.write_reading_report(report, records)
+    with spending(account, lambda: _left(out, account), FAILED) as charge, _whole_or_gone(report):
         charge()
         model = plan.draw(records)
         release.write_release(model, plan.statement(), out)
         if report is not None:
+            report.unlink()
             release.write_private(report, release.private_report(records, model))
             with contextlib.suppress(OSError):
                 print(f"{report}: PRIVATE, for the data holder alone", file=sys.stderr)
         return _announced(out, account)
+
+
+@contextlib.contextmanager
+def _whole_or_gone(report: pathlib.Path | None) -> Iterator[None]:
+    """Removes the report of the reading where what follows fails: a private report is whole or not there."""
+    try:
+        yield
+    except BaseException:
+        if report is not None:
+            with contextlib.suppress(OSError):
+                report.unlink(missing_ok=True)
+        raise
 
 
 def _left(out: pathlib.Path, account: Account | None) -> str:

@@ -6,11 +6,13 @@ The public chain is read from a file of counts or probabilities, in any form tha
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
 import json
 import pathlib
 import select
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, NamedTuple
 
 import typer
@@ -18,7 +20,7 @@ import typer
 from dpjax import _atomic as atomic
 from dpjax.cli import publishing
 from dpjax.cli.errors import DONE, check_output, is_heard, naming_options
-from dpjax.cli.publishing import Account, LedgerOptions, check_paths, open_account, spending
+from dpjax.cli.publishing import Account, Budget, DataSet, Ledger, LedgerOptions, Memory, check_paths, open_account, spending
 
 if TYPE_CHECKING:
     from dpjax.chains import MarkovChain
@@ -26,8 +28,12 @@ if TYPE_CHECKING:
 FORMS = "a square matrix of counts or probabilities, or columns from, to, count"
 
 
-def read_public_chain(path: pathlib.Path, source: str | None = None, *, largest_class: bool = False) -> MarkovChain:
+def read_public_chain(
+    path: pathlib.Path, source: str | None = None, *, largest_class: bool = False, options: Mapping[str, str] | None = None
+) -> MarkovChain:
     """The chain in `path`; `source` names one of `dpjax.datasets.SOURCES`; None finds the form from the file itself.
+
+    options: of the file's format, and of the source, as texts.
 
     Without `source`: columns from, to, count (in any order and case) are counted transitions; else a square matrix, of counts where
     all its entries are whole and of probabilities otherwise, with labels as header, first column or both. largest_class: keep the
@@ -35,15 +41,15 @@ def read_public_chain(path: pathlib.Path, source: str | None = None, *, largest_
     """
     from dpjax.chains import MarkovChain, largest_class_of_counts
     from dpjax.chains.counting import whole_counts
-    from dpjax.datasets import SOURCES
-    from dpjax.datasets.registry import check_source
+    from dpjax.datasets.tables import Format
 
     if source is None:
-        counts, matrix, labels = _counted(path) if _has_columns(path) else _square(path)
+        given = dict(options or {})
+        counts, matrix, labels = _counted(path, given) if _has_columns(path, given) else _square(path, given)
     else:
-        check_source(source, ["path"])
-        data = SOURCES[source](path)
-        counts, matrix, labels = data.counts, data.matrix, data.labels
+        known = {field.name for field in dataclasses.fields(Format)}
+        format = {name: value for name, value in (options or {}).items() if name in known}
+        counts, matrix, labels = _of_source(path, source, format, {n: v for n, v in (options or {}).items() if n not in known})
     if counts is None:
         chain = MarkovChain.from_matrix(matrix, labels=labels)
         _check_one_class(path, chain.matrix, largest_class)
@@ -65,27 +71,39 @@ def _check_one_class(path: pathlib.Path, values: Any, largest_class: bool) -> No
         invalid("--chain", have, "add --largest-class, which keeps those alone, or give a chain of one class")
 
 
-def _has_columns(path: pathlib.Path) -> bool:
-    from dpjax.datasets.text import COUNT, FROM, TO, rows
+def _of_source(path: pathlib.Path, source: str, format: dict[str, str], more: dict[str, str]) -> tuple[Any, Any, Any]:
+    """(counts, matrix, labels) of a source; where it gives probabilities, these and no counts: rating matrices add a way back from default."""
+    from dpjax.datasets import DataConfig
+    from dpjax.datasets.registry import check_source
 
-    header = [cell.lower() for cell in next(rows(path))[1]]
-    return all(any(name in header for name in names) for names in (FROM, TO, COUNT))
+    check_source(source, ["path", *(name for name in more if name not in ("at_least", "keep")), *(["format"] if format else [])])
+    table = {"source": source, "path": str(path), **more, **({"format": format} if format else {})}
+    data = DataConfig.model_validate(table).load()
+    return (data.counts if data.matrix is None else None), data.matrix, data.labels
 
 
-def _counted(path: pathlib.Path) -> tuple[Any, Any, Any]:
+def _has_columns(path: pathlib.Path, options: Mapping[str, str]) -> bool:
+    from dpjax.datasets.tables import Format, rows
+
+    form = Format.of(options)
+    header = next(rows(path, format=form))[1]
+    return form.ends(header) is not None and form.count(header) is not None
+
+
+def _counted(path: pathlib.Path, options: Mapping[str, str]) -> tuple[Any, Any, Any]:
     from dpjax.datasets import read_od_counts
 
-    data = read_od_counts(path, keep_unknown=True)
+    data = read_od_counts(path, keep_unknown=True, format=options)
     return data.counts, None, data.labels
 
 
-def _square(path: pathlib.Path) -> tuple[Any, Any, Any]:
+def _square(path: pathlib.Path, options: Mapping[str, str]) -> tuple[Any, Any, Any]:
     import numpy as np
 
-    from dpjax.datasets.matrices import square_labels
-    from dpjax.datasets.text import number, read_grid
+    from dpjax.datasets.matrices import read_grid, square_labels
+    from dpjax.datasets.text import number
 
-    grid = read_grid(path)
+    grid = read_grid(path, options)
     labels = square_labels(path, grid)
     values = np.array([[number(c, path, line, "an entry") for c in row] for row, line in zip(grid.cells, grid.lines, strict=True)])
     if bool((values == np.floor(values)).all()):
@@ -122,6 +140,14 @@ Source = Annotated[
         metavar="NAME", help="The chain's file format, a data source such as wikispeedia; unless given, found from the file."
     ),
 ]
+FormatOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--format",
+        metavar="KEY=VALUE",
+        help="How the chain's file is read: separator, quotes, comments, header, columns, missing, encoding, and with --source its own options.",
+    ),
+]
 LargestClass = Annotated[
     bool, typer.Option("--largest-class", help="Keep the chain's largest set of states that all reach each other.")
 ]
@@ -137,17 +163,6 @@ ChainAdjacency = Annotated[
 ChainStatement = Annotated[
     pathlib.Path | None, typer.Option(metavar="JSON", help="The statement of that release, instead of --chain-epsilon.")
 ]
-Ledger = Annotated[
-    pathlib.Path | None, typer.Option(metavar="FILE", help="The ledger of these trajectories; it must allow the release.")
-]
-DataSet = Annotated[str | None, typer.Option(metavar="NAME", help="The ledger's name of the trajectories.")]
-Memory = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SIZE", help='What the command may take, such as "4GiB", instead of all that is free.', show_default=False
-    ),
-]
-Budget = Annotated[float | None, typer.Option(help="Make the ledger with this budget.")]
 
 OPTIONS = {
     **publishing.OPTIONS,
@@ -158,7 +173,6 @@ OPTIONS = {
     "source": "--source",
     "the chain's epsilon": "--chain-epsilon",
     "the chain's delta": "--chain-delta",
-    "memory": "--memory",
 }
 _IN_STATEMENT = {"the chain's epsilon": "the epsilon of --chain-statement", "the chain's delta": "the delta of --chain-statement"}
 
@@ -179,6 +193,7 @@ def privatize_trajectory(
     statement: StatementFile = None,
     log_base: LogBase = "e",
     source: Source = None,
+    format: FormatOptions = None,
     largest_class: LargestClass = False,
     price: Price = False,
     chain_epsilon: ChainEpsilon = None,
@@ -204,7 +219,8 @@ def privatize_trajectory(
     if not price:
         _check_files(inputs, files, given)
     budget = _chain_budget(chain_epsilon, chain_delta, chain_adjacency, chain_statement)
-    public = _fitting_chain(chain, source, memory, largest_class=largest_class)
+    options = publishing.format_options(format)[""]
+    public = _fitting_chain(chain, source, memory, options, largest_class=largest_class)
     release = TrajectoryRelease(chain=public, epsilon=epsilon, rho=rho, log_base=log_base)
     plan = StreamPlan(release=release, start=start, identifiers=id_column, chain=budget)
     cost = "\n".join(plan.price())
@@ -217,7 +233,9 @@ def privatize_trajectory(
     return _publish(plan, said, files, account)
 
 
-def _fitting_chain(path: pathlib.Path, source: str | None, memory: str | None, *, largest_class: bool) -> Any:
+def _fitting_chain(
+    path: pathlib.Path, source: str | None, memory: str | None, options: Mapping[str, str], *, largest_class: bool
+) -> Any:
     """The public chain; ValueError, before it is read or before its distances are found, where the memory may not suffice."""
     from dpjax.paths.distances import edge_lengths
     from dpjax.release.needs import chain_need, check_need, stream_need
@@ -227,7 +245,7 @@ def _fitting_chain(path: pathlib.Path, source: str | None, memory: str | None, *
     remedy = "take a smaller chain (merge rare states), or a larger machine; no sensitive state was read and nothing was charged"
     if path.is_file():
         check_need(chain_need(path.stat().st_size), memory=allowed, remedy=remedy)
-    public = read_public_chain(path, source, largest_class=largest_class)
+    public = read_public_chain(path, source, largest_class=largest_class, options=options)
     check_need(stream_need(public.n_states, edge_lengths(public).nnz), memory=allowed, remedy=remedy)
     return public
 

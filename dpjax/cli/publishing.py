@@ -9,8 +9,10 @@ import contextlib
 import os
 import pathlib
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
 
 from dpjax import _atomic as atomic
 from dpjax._errors import invalid, require
@@ -21,12 +23,43 @@ if TYPE_CHECKING:
     from dpjax.release import ReleasePlan
     from dpjax.release.ledger import Due
 
+Ledger = Annotated[
+    pathlib.Path | None, typer.Option(metavar="FILE", help="The ledger of this data set; it must allow the release.")
+]
+DataSet = Annotated[str | None, typer.Option(metavar="NAME", help="The ledger's name of the data set.")]
+Budget = Annotated[float | None, typer.Option(help="Make the ledger with this budget.")]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE", help='What the command may take, such as "4GiB", instead of all that is free.', show_default=False
+    ),
+]
 OPTIONS = {
     "ledger": "--ledger",
     "data_set": "--data-set",
     "budget epsilon": "--budget-epsilon",
     "budget delta": "--budget-delta",
+    "memory": "--memory",
+    "format": "--format",
+    **{
+        f"format[{name!r}]": f"--format {name}"
+        for name in ("separator", "quotes", "comments", "header", "columns", "missing", "encoding")
+    },
 }
+
+
+def format_options(given: Sequence[str] | None, files: Collection[str] = ()) -> dict[str, dict[str, str]]:
+    """The options of --format, KEY=VALUE or FILE.KEY=VALUE: for each of `files`, and "" for the main one, a table; InputError for another."""
+    tables: dict[str, dict[str, str]] = {name: {} for name in ("", *files)}
+    for text in given or ():
+        key, equals, value = text.partition("=")
+        file, dot, name = key.strip().rpartition(".")
+        known = f", {' or '.join(f'{file}.KEY=VALUE' for file in files)}" if files else ""
+        require(
+            equals and (file in tables) and (not dot or file), "--format", text, f"write KEY=VALUE{known}, such as separator=tab"
+        )
+        tables[file][name] = value if value == " " else value.strip()
+    return tables
 
 
 class LedgerOptions(NamedTuple):

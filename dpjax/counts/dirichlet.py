@@ -24,6 +24,7 @@ import pydantic
 from jaxtyping import Array, Bool, Float
 
 from dpjax._errors import invalid, require
+from dpjax._random import checked_key
 from dpjax._rationals import shown, verified
 from dpjax._tracing import frozen_pytree, is_traced
 from dpjax.counts.neighbours import Neighbours
@@ -135,6 +136,7 @@ class DirichletRows(CountMechanism):
 
     def privatize(self, key: Array, counts: Any, support: Any = None) -> Float[Array, "*batch n"]:
         """Private shares of each row, (*batch, rows, n), on the public support of the rows. A simulation."""
+        key = checked_key(key)
         values = checked_counts(counts)
         shares = values / values.sum(axis=-1, keepdims=True)
         k, still, uniform = self._public()

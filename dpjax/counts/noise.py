@@ -23,7 +23,7 @@ import pydantic
 from jaxtyping import Array, Bool, Float, Key
 
 from dpjax._errors import invalid, require
-from dpjax._random import open_uniform, require_one_key
+from dpjax._random import checked_key, open_uniform
 from dpjax.counts.postprocess import POST_PROCESSING, checked_counts, expected_kl_floored, noise_error, reach_of
 from dpjax.counts.protocol import FULL, AuditPair, CountMechanism, Errors, ExactSampler, Law, Options, worst_pair
 
@@ -102,7 +102,7 @@ class NoiseMechanism(CountMechanism):
         One key; leading axes of counts are a batch of independent draws. In the dtype of the counts; the noise is whole, of derivative 0 in its
         parameter, so that the derivative in the counts is that of the way to the simplex.
         """
-        require_one_key(key)
+        key = checked_key(key)
         values = checked_counts(counts)
         mask = None if support is None else jnp.asarray(support, bool)
         noise, parameter = self.noise(np.dtype(values.dtype))

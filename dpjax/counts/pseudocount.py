@@ -26,6 +26,7 @@ from jaxtyping import Array, Bool, Float
 
 from dpjax._errors import invalid, require
 from dpjax._exact import polya_urn
+from dpjax._random import checked_key
 from dpjax._rationals import as_written, rounded_up, verified
 from dpjax._tracing import frozen_pytree, is_traced, require_concrete
 from dpjax.counts.accountant import (
@@ -266,6 +267,7 @@ class PseudocountMechanism(CountMechanism):
         guarantee covers. In the dtype of the counts; differentiable once in scale, pseudocount and counts, at a fixed quantile. One key, and
         leading axes of counts are a batch of independent draws.
         """
+        key = checked_key(key)
         if not is_traced(counts):
             check_counts(counts)
         values = as_float(counts)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from dpjax._random import checked_key
 from dpjax._tracing import frozen_pytree, is_traced
 from dpjax.counts.neighbours import Neighbours, given
 from dpjax.counts.postprocess import checked_counts, uniform_rows
@@ -62,6 +63,7 @@ class UniformGuess(CountMechanism):
 
     def privatize(self, key: Array, counts: Any, support: Any = None) -> Float[Array, "*batch n"]:
         """The uniform rows, (*batch, n)."""
+        key = checked_key(key)
         values = checked_counts(counts)
         mask = jnp.ones(values.shape, bool) if support is None else jnp.broadcast_to(jnp.asarray(support, bool), values.shape)
         return mask.astype(values.dtype) / mask.sum(axis=-1, keepdims=True).astype(values.dtype)

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 from dpjax.datasets.dataset import Dataset, drop_rare, keep_largest_class, popularity_layout, restrict
 from dpjax.datasets.grades import grades, read_grades
 from dpjax.datasets.matrices import read_count_matrix, read_probability_matrix
-from dpjax.datasets.outlines import attach_outlines, attach_points, read_points, read_zone_lookup, read_zone_outlines
 from dpjax.datasets.pairs import read_od_counts, read_pairs, read_road_turns, read_sequences
 from dpjax.datasets.registry import SOURCES, load
 from dpjax.datasets.synthetic import campus_roads, links, manhattan, ratings
 from dpjax.datasets.text import read_labels
-from dpjax.datasets.tlc import read_tlc_trips
+from dpjax.datasets.tlc import attach_outlines, attach_points, read_points, read_tlc_trips, read_zone_lookup, read_zone_outlines
 from dpjax.datasets.wikispeedia import read_wikispeedia
 
 if TYPE_CHECKING:

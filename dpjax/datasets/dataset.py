@@ -38,7 +38,8 @@ class ReadReport:
     """What a reader read, kept and dropped, counted in units of `unit` (trips, clicks, ...); read = kept + everything dropped.
 
     For probabilities the unit is a row: 7 rows of which 6.5 rows' worth of probability was kept. `notes` are whole sentences about
-    what a number does not say (rows renormalised, a row added).
+    what a number does not say (rows renormalised, a row added); `assumed` are sentences about the form that the file was found to have, and the lines
+    in it that are no rows.
     """
 
     read: int | float
@@ -46,6 +47,7 @@ class ReadReport:
     dropped: Mapping[str, int | float] = dataclasses.field(default_factory=dict)
     unit: str = "records"
     notes: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         total = self.kept + sum(self.dropped.values())
@@ -190,7 +192,7 @@ def _some(labels: Sequence[Label], limit: int = 12) -> str:
 
 
 DENSE_UP_TO = 512
-_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
 Pairs = Mapping[Any, int]  # (from, to) -> count
 

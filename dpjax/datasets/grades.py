@@ -14,8 +14,10 @@ from collections import Counter
 import numpy as np
 
 from dpjax._errors import invalid, require
+from dpjax._values import text_of
 from dpjax.datasets.dataset import Dataset, ReadReport
-from dpjax.datasets.text import PathLike, check_width, find_column, invalid_file, number, rows, whole_number
+from dpjax.datasets.tables import rows
+from dpjax.datasets.text import PathLike, check_width, find_column, invalid_file, number, whole_number
 
 GRADES = ("A", "B", "C", "D", "F")
 INVENTED = (38, 29, 15, 8, 8)
@@ -85,10 +87,10 @@ def _chosen(path: PathLike, header: list[str], cells: list[str], wanted: dict[st
         if value is None:
             continue
         if name == "section":
-            found, asked = _section_name(path, header, cells), str(value)
+            found, asked = _section_name(path, header, cells), text_of(value)
             if found != asked and not (asked.isalpha() and re.fullmatch(f"{asked}[0-9]+", found)):
                 return False
-        elif cells[find_column(path, header, name, (name,))] != str(value):
+        elif cells[find_column(path, header, name, (name,))] != text_of(value):
             return False
     return True
 

@@ -1,5 +1,9 @@
 """Square matrices of counts as CSV: row i, column j is how often state i was followed by state j.
 
+A rectangle of numbers in a text file, with or without labels above and beside it. Labels are found by their looks: a first line with a cell that is no
+number is a header, and so a first column. Labels that are numbers themselves are recognised where both are there and the corner between them is
+blank or a word.
+
 Transition matrices as rating agencies print them: probabilities, percents or counts, with withdrawn ratings and a default state.
 
 Row i of the file sums, over the states j, to 1 - w_i - g_i: w_i went to withdrawn ratings (WR, NR), which are no state, and g_i is
@@ -14,21 +18,107 @@ before it (else the one after), the worst rating that is not default.
 from __future__ import annotations
 
 import dataclasses
+import pathlib
+from typing import Any
 
 import numpy as np
 
 from dpjax._errors import invalid, require
+from dpjax._values import matrix_of, text_of
 from dpjax.datasets.dataset import Dataset, Label, ReadReport, as_labels
-from dpjax.datasets.text import LARGEST, Grid, PathLike, invalid_file, number, read_grid, whole_number
+from dpjax.datasets.tables import Options, Table
+from dpjax.datasets.text import LARGEST, PathLike, check_width, invalid_file, is_number, number, whole_number
 
 
-def read_count_matrix(path: PathLike) -> Dataset:
-    """Counts from a square CSV: no labels, a header, a first column of labels, or both (then with the same labels in one order).
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Grid:
+    """The cells below the header and right of the first column, still text; `lines[i]` is the line of row i in the file."""
+
+    header: tuple[str, ...] | None
+    side: tuple[str, ...] | None
+    cells: tuple[tuple[str, ...], ...]
+    lines: tuple[int, ...]
+    path: PathLike
+    assumed: tuple[str, ...] = ()
+
+
+def read_grid(source: Any, format: Options = None) -> Grid:
+    """The grid of a file, a frame or another labelled object; InputError for ragged rows and for a header without a row below."""
+    if not isinstance(source, str | pathlib.Path):
+        return _of_object(source)
+    found = Table(source, format)
+    path, table = found.path, list(found)
+    width = len(table[0][1])
+    if len(table) > 1 and len(table[1][1]) == width + 1 and _are_labels(table[0][1], [cells[0] for _, cells in table[1:]]):
+        table[0] = (table[0][0], ["", *table[0][1]])  # as R writes the header above a first column of labels
+        width += 1
+    for line, cells in table:
+        check_width(path, line, cells, width)
+    has_header, has_side = _labelled([cells for _, cells in table])
+    body = table[has_header:]
+    if not body or width == has_side:
+        invalid_file(path, "it holds labels but no numbers", "give at least two states")
+    return Grid(
+        header=_distinct(path, "the header", table[0][1][has_side:]) if has_header else None,
+        side=_distinct(path, "the first column", [cells[0] for _, cells in body]) if has_side else None,
+        cells=tuple(tuple(cells[has_side:]) for _, cells in body),
+        lines=tuple(line for line, _ in body),
+        path=path,
+        assumed=found.assumed,
+    )
+
+
+def _of_object(source: Any) -> Grid:
+    """The grid of a labelled object, or of a plain array, aligned by label."""
+    values, labels = matrix_of(source, None, "the matrix")
+    numbers = np.asarray(values.toarray() if hasattr(values, "toarray") else values)
+    require(numbers.ndim == 2, "the shape of the matrix", numbers.shape, "give a square matrix (n, n)")
+    names = None if labels is None else tuple(text_of(label) for label in labels)
+    cells = tuple(tuple(text_of(x) for x in row) for row in numbers.tolist())
+    return Grid(
+        header=names,
+        side=names,
+        cells=cells,
+        lines=tuple(range(1, len(cells) + 1)),
+        path=f"the {type(source).__name__}",
+        assumed=(),
+    )
+
+
+def _are_labels(header: list[str], side: list[str]) -> bool:
+    """Whether a header that is one cell short names the states of the first column, or is text where that is text."""
+    return header == side or not (any(map(is_number, header)) or any(map(is_number, side)))
+
+
+def _labelled(table: list[list[str]]) -> tuple[bool, bool]:
+    """Whether there is a header, whether there is a first column of labels."""
+    n_lines, n_columns = len(table), len(table[0])
+    corner = not is_number(table[0][0])
+    text_header = any(not is_number(cell) for cell in table[0][1:])
+    text_side = any(not is_number(cells[0]) for cells in table[1:])
+    square = n_lines == n_columns
+    header = text_header or (corner and (square or n_lines == n_columns + 1))
+    side = text_side or ((corner or text_header) and square) or (corner and n_columns == n_lines + 1)
+    return header, side
+
+
+def _distinct(path: PathLike, where: str, labels: list[str]) -> tuple[str, ...]:
+    for place, label in enumerate(labels):
+        if label in labels[:place] or not label:
+            invalid(f"{path}: a label in {where}", label, "give every state one label, and no other state the same")
+    return tuple(labels)
+
+
+def read_count_matrix(path: Any, *, format: Options = None) -> Dataset:
+    """Counts from a square table: no labels, a header, a first column of labels, or both (then with the same labels in one order).
+
+    A data frame, an xarray array, a graph or another labelled object is taken in the place of a path, aligned by label.
 
     States keep the file's order; without labels they are 0, 1, ... ValueError for a matrix that is not square, ragged rows, and
     counts that are negative, fractional, not finite or too large, each with its line.
     """
-    grid = read_grid(path)
+    grid = read_grid(path, format)
+    path = grid.path
     labels = square_labels(path, grid)
     cells = [[whole_number(cell, path, line) for cell in row] for row, line in zip(grid.cells, grid.lines, strict=True)]
     total = sum(map(sum, cells))
@@ -39,7 +129,7 @@ def read_count_matrix(path: PathLike) -> Dataset:
         labels=labels,
         synthetic=False,
         source=f"{total:,} transitions between {len(labels)} states, given as a matrix of counts.",
-        report=ReadReport(read=total, kept=total, unit="transitions"),
+        report=ReadReport(read=total, kept=total, unit="transitions", assumed=grid.assumed),
         counts=np.array(cells, dtype=np.int64),
     )
 
@@ -77,10 +167,22 @@ class _Table:
     values: np.ndarray
     withdrawn: np.ndarray
     lines: tuple[int, ...]
+    default: frozenset[str] = frozenset()
+    assumed: tuple[str, ...] = ()
+
+    def is_default(self, state: str) -> bool:
+        """Whether a state is the default one, by its name or since it has no row."""
+        return state.lower() in DEFAULT or state in self.default
 
 
 def read_probability_matrix(
-    path: PathLike, *, kind: str | None = None, recovery: float | None = 1e-4, allow_gap: float = 0.0
+    path: Any,
+    *,
+    kind: str | None = None,
+    recovery: float | None = 1e-4,
+    allow_gap: float = 0.0,
+    no_row: str = "stop",
+    format: Options = None,
 ) -> Dataset:
     """A transition matrix from a CSV of probabilities, percents or counts, its states in the order of its columns.
 
@@ -88,19 +190,22 @@ def read_probability_matrix(
     the rows renormalised. A row, withdrawn ratings included, must sum to 1 (or 100) within 0.002 for rounding; one that falls short
     by more is refused, unless the shortfall is at most `allow_gap` (a share: 0.04 lets 96 percent pass) and is then spread over the
     row in proportion. A row above 1 is always refused. recovery: the probability with which an absorbing default (D or Default,
-    its row missing, empty or 1 on itself) moves to the rating beside it; None leaves it absorbing. For counts, `counts` holds them
+    its row missing, empty or 1 on itself) moves to the rating beside it; None leaves it absorbing. no_row: what is done with another state that has a
+    column and no row: "stop"; "default": it is one more default state; "withdrawn": it is no state, as WR. For counts, `counts` holds them
     as read, and `matrix` their shares. ValueError names the file and the line.
     """
     require(kind in (None, "counts", *_KINDS), "kind", kind, "choose probabilities, percents or counts, or leave it out")
     require(0 <= allow_gap < 1, "allow_gap", allow_gap, "it is a share of a row, from 0 to below 1")
     require(recovery is None or 0 < recovery < 1, "recovery", recovery, "give a probability between 0 and 1, or None")
-    grid = read_grid(path)
+    require(no_row in ("stop", "default", "withdrawn"), "no_row", no_row, "choose stop, default or withdrawn")
+    grid = read_grid(path, format)
+    path = grid.path
     raw = np.array([[number(c, path, n, "an entry") for c in row] for row, n in zip(grid.cells, grid.lines, strict=True)])
     if np.any(raw < 0):
         row, column = np.argwhere(raw < 0)[0]
         invalid(f"{path}, line {grid.lines[row]}: an entry", grid.cells[row][column], "it is negative; give 0 or more")
     kind = kind or _kind(path, raw)
-    table = _split(path, grid, raw / _KINDS.get(kind, 1.0))
+    table = _split(path, grid, raw / _KINDS.get(kind, 1.0), no_row)
     if kind == "counts":
         for cells, line in zip(grid.cells, grid.lines, strict=True):
             for cell in cells:
@@ -121,31 +226,43 @@ def _kind(path: PathLike, raw: np.ndarray) -> str:
     return kind
 
 
-def _split(path: PathLike, grid: Grid, values: np.ndarray) -> _Table:
+def _split(path: PathLike, grid: Grid, values: np.ndarray, no_row: str) -> _Table:
     """States, rated states and what was withdrawn; without a header the grid is a plain square matrix."""
     if grid.header is None or grid.side is None:
         names = tuple(str(label) for label in square_labels(path, grid))
-        return _Table(states=names, rated=names, values=values, withdrawn=np.zeros(len(names)), lines=grid.lines)
-    is_state = np.array([name.lower() not in WITHDRAWN for name in grid.header])
-    states = tuple(name for name in grid.header if name.lower() not in WITHDRAWN)
+        return _Table(
+            states=names, rated=names, values=values, withdrawn=np.zeros(len(names)), lines=grid.lines, assumed=grid.assumed
+        )
+    rowless = {name for name in grid.header if name not in grid.side and name.lower() not in (*DEFAULT, *WITHDRAWN)}
+    gone = rowless if no_row == "withdrawn" else set[str]()
+    is_state = np.array([name.lower() not in WITHDRAWN and name not in gone for name in grid.header])
+    states = tuple(name for name, kept in zip(grid.header, is_state, strict=True) if kept)
     require(len(states) >= 2, f"{path}: the states", states, "give at least two")
     for label, line in zip(grid.side, grid.lines, strict=True):
         if label not in states:
             invalid(f"{path}, line {line}: a row's label", label, "it is not among the columns; give every state both")
-    for state in states:
-        if state not in grid.side and state.lower() not in DEFAULT:
-            invalid_file(path, f"the state {state} has a column but no row", "only a default state may do without")
-    withdrawn = values[:, ~is_state].sum(axis=1)
-    return _Table(states=states, rated=grid.side, values=values[:, is_state], withdrawn=withdrawn, lines=grid.lines)
+    if rowless and no_row == "stop":
+        first = next(state for state in states if state in rowless)
+        remedy = "only a default state may do without: pass no_row='default' if it is one, no_row='withdrawn' if it is no state"
+        invalid_file(path, f"the state {first} has a column but no row", remedy)
+    return _Table(
+        states=states,
+        rated=grid.side,
+        values=values[:, is_state],
+        withdrawn=values[:, ~is_state].sum(axis=1),
+        lines=grid.lines,
+        default=frozenset(rowless - gone),
+        assumed=grid.assumed,
+    )
 
 
 def _from_shares(path: PathLike, table: _Table, recovery: float | None, allow_gap: float) -> Dataset:
     total = table.values.sum(axis=1) + table.withdrawn
     for label, line, share in zip(table.rated, table.lines, total, strict=True):
-        if share == 0 and label.lower() in DEFAULT:
+        if share == 0 and table.is_default(label):
             continue
         if abs(share - 1) > ROUNDING and not 0 < 1 - share <= allow_gap + 1e-12:
-            _refuse_row(path, line, label, float(share))
+            _refuse_row(path, line, label, float(share), transposed=_columns_sum_to_one(table))
     kept = table.values.sum(axis=1)
     notes = []
     short = np.where(total > 0, 1 - total, 0.0)
@@ -160,8 +277,15 @@ def _from_shares(path: PathLike, table: _Table, recovery: float | None, allow_ga
     return _dataset(path, table, recovery, report, notes, None)
 
 
-def _refuse_row(path: PathLike, line: int, label: str, share: float) -> None:
-    if share == 0:
+def _columns_sum_to_one(table: _Table) -> bool:
+    square = len(table.states) == len(table.rated)
+    return square and bool(np.all(np.abs(table.values.sum(axis=0) - 1) <= ROUNDING))
+
+
+def _refuse_row(path: PathLike, line: int, label: str, share: float, *, transposed: bool) -> None:
+    if transposed:
+        remedy = "the columns sum to 1: transpose it, so that row i holds the transitions out of state i"
+    elif share == 0:
         remedy = "it is empty; give it at least one transition"
     elif share > 1:
         remedy = "it is above 1: correct the row"
@@ -189,7 +313,7 @@ def _dataset(
 ) -> Dataset:
     labels = as_labels(table.states)
     matrix, more = _stochastic(path, table, recovery)
-    report = dataclasses.replace(report, notes=(*notes, *more))
+    report = dataclasses.replace(report, notes=(*notes, *more), assumed=table.assumed)
     return Dataset(
         name="rating matrix",
         labels=tuple(labels[state] for state in table.states),
@@ -208,7 +332,7 @@ def _stochastic(path: PathLike, table: _Table, recovery: float | None) -> tuple[
     place = {state: i for i, state in enumerate(table.states)}
     matrix[[place[label] for label in table.rated]] = table.values
     for i, state in enumerate(table.states):
-        is_default = state.lower() in DEFAULT
+        is_default = table.is_default(state)
         total = matrix[i].sum()
         if total == 0 and not is_default:
             invalid_file(path, f"the row of {state} is empty", "give it at least one transition")

@@ -1,6 +1,9 @@
 """Transitions as text: counted pairs (zone-to-zone counts), single pairs (one transition a line), and sequences of states.
 
 Turns between road segments: counted pairs (from, to, count), and where the segments lie.
+
+Every reader takes the path of a text or parquet file, a data frame or an Arrow table, and `format`, what is known of the file's form
+(`dpjax.datasets.tables.Format`).
 """
 
 from __future__ import annotations
@@ -9,103 +12,238 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from dpjax._errors import invalid, require
+from dpjax._values import is_missing_text, key_of, squashed
 from dpjax.datasets.dataset import Dataset, Label, Pairs, ReadReport, as_labels, count_matrix, labelled, states_of
-from dpjax.datasets.outlines import attach_outlines, keep_zones, read_points, read_zone_outlines
-from dpjax.datasets.text import COUNT, FROM, TO, PathLike, check_width, find_column, invalid_file, records, rows, whole_number
+from dpjax.datasets.tables import Options, Table, records
+from dpjax.datasets.text import COUNT, FROM, HEADERS, TO, PathLike, check_width, find_column, invalid_file, is_number, whole_number
+from dpjax.datasets.tlc import attach_outlines, keep_zones, read_points, read_zone_outlines
+
+_NO_STATE = "in rows without a state"
+_ASK_HEADER = "pass header=True if it names the columns, header=False if it is a transition"
 
 
 def read_od_counts(
-    path: PathLike,
+    path: Any,
     *,
     borough: str | None = None,
     zones: Sequence[Label] | None = None,
     keep_unknown: bool = False,
     lookup: PathLike | None = None,
     outlines: PathLike | None = None,
+    format: Options = None,
 ) -> Dataset:
-    """Counts from a CSV with columns PULocationID, DOLocationID, count or from, to, count (any case); repeated pairs add up.
+    """Counts from columns PULocationID, DOLocationID, count or from, to, count (any case, or named by `format`); repeated pairs add up.
 
     The options are those of `read_tlc_trips`. The ids 264 and 265 mark unknown places only in a file with the TLC's column names;
     in one with other names nothing is dropped unless `borough` or `zones` asks for it.
     """
-    pairs, taxi = counted_pairs(path), _is_taxi(path)
-    keep_unknown = keep_unknown or not taxi
-    kept, states, dropped = keep_zones(pairs, keep_unknown=keep_unknown, borough=borough, lookup=lookup, zones=zones)
-    unit = "trips" if taxi else "transitions"
-    report = ReadReport(read=sum(pairs.values()), kept=sum(kept.values()), dropped=dropped, unit=unit)
+    found = counted_pairs(path, format)
+    keep_unknown = keep_unknown or not found.taxi
+    kept, states, dropped = keep_zones(found.pairs, keep_unknown=keep_unknown, borough=borough, lookup=lookup, zones=zones)
+    if found.missing:
+        dropped = {_NO_STATE: found.missing, **dropped}
+    unit = "trips" if found.taxi else "transitions"
+    read = sum(found.pairs.values()) + found.missing
+    report = ReadReport(read=read, kept=sum(kept.values()), dropped=dropped, unit=unit, assumed=found.table.assumed)
     if report.kept == 0:
-        invalid_file(path, f"nothing is left ({report.summary()})", "loosen the filters")
+        invalid_file(found.table.path, f"nothing is left ({report.summary()})", "loosen the filters")
     data = Dataset(
-        name="TLC taxi trips" if taxi else "counted transitions",
+        name="TLC taxi trips" if found.taxi else "counted transitions",
         labels=states,
         synthetic=False,
-        source=f"{report.kept:,} {unit} between {len(states)} {'zones' if taxi else 'states'}, counted by origin and destination.",
+        source=f"{report.kept:,} {unit} between {len(states)} {'zones' if found.taxi else 'states'}, counted by origin and destination.",
         report=report,
-        counts=count_matrix(kept, states, path),
+        counts=count_matrix(kept, states, found.table.path),
     )
     return data if outlines is None else attach_outlines(data, read_zone_outlines(outlines))
 
 
-def read_pairs(path: PathLike, *, header: bool | None = None) -> Dataset:
-    """One transition a line, two cells: from, to. Lines that start with # and blank lines are passed over.
+def read_pairs(path: Any, *, header: bool | None = None, format: Options = None) -> Dataset:
+    """One transition a line, two cells: from, to. Lines that start with # and blank lines are passed over, and counted in the report.
 
-    header: whether the first line names the columns; None looks whether they are called from and to (or source, target, ...).
+    header: whether the first line names the columns; None looks whether it does by a known name (from and to, source and target, prev and curr, ...) and
+    asks where it may or may not: a known name that is a state too, or a first line whose two states come nowhere else.
     """
+    table = Table(path, format)
+    header = table.format.header if header is None else header
     counted: Counter[tuple[str, str]] = Counter()
-    for place, (line, cells) in enumerate(rows(path, comments=True)):
-        check_width(path, line, cells, 2)
-        if place == 0 and (header if header is not None else cells[0].lower() in FROM and cells[1].lower() in TO):
+    first, ends, width, dropped = None, (0, 1), 2, 0
+    for place, (line, cells) in enumerate(table):
+        if place == 0:
+            ends, width = _columns(table, line, cells, header)
+            first = (line, cells)
             continue
-        if not all(cells):
-            invalid_file(path, f"line {line} has an empty cell", "a transition has a state to leave and a state to enter")
-        counted[cells[0], cells[1]] += 1
-    return _from_pairs(labelled(counted), path, "pairs of states", ())
+        check_width(table.path, line, cells, width)
+        dropped += _count_pair(table, line, cells, ends, counted)
+    if first is not None and not _is_header(table, *first, header, {state for pair in counted for state in pair}):
+        dropped += _count_pair(table, *first, (0, 1), counted)
+    return _from_pairs(labelled(counted), table, "pairs of states", (), dropped=dropped)
 
 
-def read_sequences(path: PathLike) -> Dataset:
-    """One sequence of states a line, its cells the states in order; lines that start with # and blank lines are passed over.
+def _columns(table: Table, line: int, cells: list[str], header: bool | None) -> tuple[tuple[int, int], int]:
+    """The places of the two states, by the first row, and the width of all rows: two, or more under known names."""
+    ends = None if header is False else table.format.ends(cells)
+    if ends is None or len(cells) == 2:
+        check_width(table.path, line, cells, 2)
+        return ends or (0, 1), 2
+    if table.format.count(cells) is not None:
+        invalid_file(table.path, "it has a column of counts", "read it as od-counts, or leave that column out")
+    table.say("Other columns than the two of the states are not read.")
+    return ends, len(cells)
 
-    `counts` holds the transitions of all sequences, `trajectories` the sequences; one of a single state has no transition, is left
-    out of both, and counted in the report's notes.
+
+def _count_pair(table: Table, line: int, cells: list[str], ends: tuple[int, int], counted: Counter[tuple[str, str]]) -> int:
+    """Count a row; 1 if it was dropped, since it lacks a state."""
+    pair = cells[ends[0]], cells[ends[1]]
+    if lacks_state(table, line, pair):
+        return 1
+    counted[pair] += 1
+    return 0
+
+
+def lacks_state(table: Table, line: int, cells: Iterable[str]) -> bool:
+    """Whether a row holds a missing value where a state stands, and is dropped for it; InputError unless such rows are to be dropped."""
+    keep = table.format.missing == "keep"
+    missing = next((cell for cell in cells if (not cell if keep else is_missing_text(cell))), None)
+    if missing is None:
+        return False
+    if table.format.missing == "drop":
+        return True
+    if missing:
+        remedy = "pass format={'missing': 'drop'} to leave such rows out, or 'keep' where the word is a state's name"
+        invalid_file(table.path, f"line {line} has the cell {missing!r}, a missing value, where a state stands", remedy)
+    invalid_file(
+        table.path,
+        f"line {line} has an empty cell",
+        "write a state there, or pass format={'missing': 'drop'} to leave such rows out",
+    )
+
+
+def _is_header(table: Table, line: int, cells: list[str], header: bool | None, others: set[str]) -> bool:
+    """Whether the first row names the columns; InputError where it may or may not."""
+    if table.frame is not None or str(table.path).lower().endswith(".parquet"):
+        if table.format.ends(cells) is None and cells != ["0", "1"] and header is None:
+            invalid_file(
+                table.path, f"its columns are {', '.join(cells)}", "name them from and to, or pass format={'columns': 'FROM,TO'}"
+            )
+        return header is not False
+    known = table.format.ends(cells) is not None
+    if header is not None:
+        return header
+    if known:
+        if others.intersection(cells):
+            invalid_file(table.path, f"line {line} holds known names of columns that are states of other lines too", _ASK_HEADER)
+        table.say("The first line names the columns.")
+        return True
+    if others and not others.intersection(cells) and not any(is_number(cell) for cell in cells):
+        said = f"line {line} may be a header with names of columns that are not known: no other line holds its two states"
+        invalid_file(table.path, said, _ASK_HEADER)
+    table.say("The first line is a transition.")
+    return False
+
+
+def read_sequences(path: PathLike, *, format: Options = None) -> Dataset:
+    """One sequence of states a line, its cells the states in order; lines that start with # and blank lines are passed over, and counted.
+
+    The separator is found from all lines, and asked for where two may part the states. `counts` holds the transitions of all sequences, `trajectories`
+    the sequences; one of a single state has no transition, is left out of both, and counted in the report's notes. With `format` missing "drop" a
+    sequence is cut at a missing state.
     """
+    if not isinstance(path, str) and hasattr(path, "columns"):
+        invalid("path", path, "sequences are read from a text file, a line each: pass lists to MarkovChain.from_trajectories")
+    table = Table(path, format, ragged=True)
     found: list[list[str]] = []
-    for line, cells in rows(path, comments=True):
-        if not all(cells):
-            invalid_file(path, f"line {line} has an empty cell", "write every state of a sequence, and nothing after the last")
-        found.append(cells)
+    dropped = 0
+    for place, (line, cells) in enumerate(table):
+        if place == 0 and _names_sequences(table, line, cells):
+            continue
+        pieces = [cells]
+        if lacks_state(table, line, cells):
+            pieces = _cut(cells)
+            dropped += len(cells) - 1 - sum(len(piece) - 1 for piece in pieces)
+        found += pieces
     longer = [cells for cells in found if len(cells) > 1]
     label = as_labels(text for cells in longer for text in cells)
     sequences = [[label[text] for text in cells] for cells in longer]
     pairs = Counter(step for sequence in sequences for step in pairwise(sequence))
     short = len(found) - len(longer)
     notes = (f"{short:,} of {len(found):,} sequences have a single state and so no transition.",) if short else ()
-    return _from_pairs(pairs, path, "sequences of states", sequences, notes)
+    return _from_pairs(pairs, table, "sequences of states", sequences, notes, dropped)
 
 
-def counted_pairs(path: PathLike) -> dict[tuple[Label, Label], int]:
-    """(from, to) -> count of a CSV with such columns; repeated pairs add up."""
+def _cut(cells: list[str]) -> list[list[str]]:
+    """The runs of states between missing ones."""
+    pieces: list[list[str]] = [[]]
+    for cell in cells:
+        if is_missing_text(cell):
+            pieces.append([])
+        else:
+            pieces[-1].append(cell)
+    return [piece for piece in pieces if piece]
+
+
+_STEPS = {*HEADERS, "sequence", "sequences", "path", "paths", "trajectory", "trajectories", "visits", "history"}
+
+
+def _names_sequences(table: Table, line: int, cells: list[str]) -> bool:
+    """Whether the first row is a header; InputError where its cells are numbered steps or known names and nothing is said."""
+    if table.format.header is not None:
+        return table.format.header
+    squeezed = [squashed(cell).rstrip("0123456789") for cell in cells]
+    named = all(
+        name in _STEPS or (name in ("step", "t", "time", "position", "visit", "s", "x") and cell[-1:].isdigit())
+        for name, cell in zip(squeezed, cells, strict=True)
+    )
+    if named and len(set(squeezed)) == 1:
+        remedy = "pass format={'header': True} if it names the columns, False if it is a sequence"
+        invalid_file(table.path, f"line {line} may be a header", remedy)
+    return False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Counted:
+    """(from, to) -> count of a table; how many records were dropped since a state was missing; whether the columns are the TLC's."""
+
+    pairs: dict[tuple[Label, Label], int]
+    missing: int
+    taxi: bool
+    table: Table
+
+
+def counted_pairs(path: Any, format: Options = None) -> Counted:
+    """The counted pairs of a table with columns from, to and count; repeated pairs add up."""
+    table = Table(path, format)
+    lines = iter(table)
+    header = next(lines, (0, list[str]()))[1]
+    ends = table.format.ends(header)
+    if ends is None:
+        ends = find_column(table.path, header, "origin", FROM), find_column(table.path, header, "destination", TO)
+    place = table.format.count(header)
+    at = find_column(table.path, header, "count", COUNT) if place is None else place
     counted: Counter[tuple[str, str]] = Counter()
-    for line, (origin, target, count) in records(path, {"origin": FROM, "destination": TO, "count": COUNT}):
-        if not (origin and target):
-            invalid_file(path, f"line {line} has an empty cell", "a transition has a state to leave and a state to enter")
-        counted[origin, target] += whole_number(count, path, line)
-    return labelled(counted)
-
-
-def _is_taxi(path: PathLike) -> bool:
-    header = next(rows(path))[1]
-    return header[find_column(path, header, "origin", FROM)].lower() == "pulocationid"
+    missing = 0
+    for line, cells in lines:
+        check_width(table.path, line, cells, len(header))
+        count = whole_number(cells[at], table.path, line)
+        pair = cells[ends[0]], cells[ends[1]]
+        if lacks_state(table, line, pair):
+            missing += count
+        else:
+            counted[pair] += count
+    taxi = squashed(header[ends[0]]) == "pulocationid"
+    return Counted(pairs=labelled(counted), missing=missing, taxi=taxi, table=table)
 
 
 def _from_pairs(
-    pairs: Pairs, path: PathLike, name: str, sequences: Iterable[Sequence[Label]], notes: tuple[str, ...] = ()
+    pairs: Pairs, table: Table, name: str, sequences: Iterable[Sequence[Label]], notes: tuple[str, ...] = (), dropped: int = 0
 ) -> Dataset:
     if not pairs:
-        invalid_file(path, "it holds no transition", "give a file with at least one")
+        invalid_file(table.path, "it holds no transition", "give a file with at least one")
     states = states_of(pairs)
     place = {label: i for i, label in enumerate(states)}
     total = sum(pairs.values())
@@ -114,30 +252,41 @@ def _from_pairs(
         labels=states,
         synthetic=False,
         source=f"{total:,} transitions between {len(states)} states.",
-        report=ReadReport(read=total, kept=total, unit="transitions", notes=notes),
-        counts=count_matrix(pairs, states, path),
+        report=ReadReport(
+            read=total + dropped,
+            kept=total,
+            dropped={_NO_STATE: dropped} if dropped else {},
+            unit="transitions",
+            notes=notes,
+            assumed=table.assumed,
+        ),
+        counts=count_matrix(pairs, states, table.path),
         trajectories=tuple(np.array([place[label] for label in s], dtype=np.int64) for s in sequences) or None,
     )
 
 
-def read_road_turns(path: PathLike, *, segments: PathLike | None = None, nodes: PathLike | None = None) -> Dataset:
-    """Turn counts from a CSV with columns from, to, count; a state is a directed road segment.
+def read_road_turns(
+    path: Any, *, segments: PathLike | None = None, nodes: PathLike | None = None, format: Options = None
+) -> Dataset:
+    """Turn counts from columns from, to, count; a state is a directed road segment.
 
     segments: a CSV with segment, from_node, to_node; nodes: a CSV with node, lon, lat. Both together give `segments`, the two ends
     of every state's segment, and `positions`, their midpoints.
     """
-    pairs = counted_pairs(path)
+    found = counted_pairs(path, format)
+    pairs = found.pairs
     total = sum(pairs.values())
     if total == 0:
-        invalid_file(path, "it holds no turn", "give a file with at least one")
+        invalid_file(found.table.path, "it holds no turn", "give a file with at least one")
     states = states_of(pairs)
+    dropped = {_NO_STATE: found.missing} if found.missing else {}
     data = Dataset(
         name="road turns",
         labels=states,
         synthetic=False,
         source=f"{total:,} turns between {len(states):,} road segments.",
-        report=ReadReport(read=total, kept=total, unit="turns"),
-        counts=count_matrix(pairs, states, path),
+        report=ReadReport(read=total + found.missing, kept=total, dropped=dropped, unit="turns", assumed=found.table.assumed),
+        counts=count_matrix(pairs, states, found.table.path),
     )
     if segments is None and nodes is None:
         return data
@@ -152,13 +301,13 @@ def read_road_turns(path: PathLike, *, segments: PathLike | None = None, nodes: 
 
 
 def _placed(data: Dataset, segments: PathLike, nodes: PathLike) -> Dataset:
-    points = read_points(nodes)
-    ends = _ends(segments)
-    missing = [label for label in data.labels if label not in ends]
+    points = {key_of(node): point for node, point in read_points(nodes).items()}
+    ends = {key_of(segment): pair for segment, pair in _ends(segments).items()}
+    missing = [label for label in data.labels if key_of(label) not in ends]
     require(not missing, "segments", missing[:10], f"these states are not in {segments}; give the segments of the same network")
-    lost = [node for label in data.labels for node in ends[label] if node not in points]
+    lost = [node for label in data.labels for node in ends[key_of(label)] if key_of(node) not in points]
     require(not lost, "nodes", lost[:10], f"these ends of segments are not in {nodes}; give the nodes of the same network")
-    lines = np.array([[points[node] for node in ends[label]] for label in data.labels], dtype=np.float64)
+    lines = np.array([[points[key_of(node)] for node in ends[key_of(label)]] for label in data.labels], dtype=np.float64)
     return dataclasses.replace(data, segments=lines, positions=lines.mean(axis=1))
 
 

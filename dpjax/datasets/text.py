@@ -1,40 +1,33 @@
-"""Text files row by row, with line numbers: comma, semicolon or tab separated, plain or gzipped, UTF-8 with or without a BOM.
+"""Text files line by line: plain or gzipped, UTF-8 with or without a BOM, ended by LF, CRLF or CR; numbers, labels, columns.
 
-Every fault of a file ends as one ValueError that names the file, the line where there is one, and the remedy. The delimiter is read
-off the first line: a tab if it has one, else a semicolon if it has one and no comma, else a comma.
-
-A rectangle of numbers in a text file, with or without labels above and beside it.
-
-Labels are found by their looks: a first line with a cell that is no number is a header, and so a first column. Labels that are
-numbers themselves are recognised where both are there and the corner between them is blank or a word.
+Every fault of a file ends as one InputError that names the file, the line where there is one, and the remedy.
 """
 
 from __future__ import annotations
 
 import contextlib
-import csv
-import dataclasses
 import decimal
 import gzip
 import io
-import itertools
 import math
 import pathlib
 import re
 import tarfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
 from dpjax._errors import InputError, invalid
+from dpjax._values import COUNTS, canonical, is_missing_text, squashed
 
 PathLike = str | pathlib.Path
 FROM = ("from", "source", "linksource", "origin", "pulocationid")  # names of the column of first states, in small letters
 TO = ("to", "target", "linktarget", "destination", "dolocationid")
-COUNT = ("count", "counts", "n", "trips")
+COUNT = COUNTS
 LARGEST = 2**63 - 1
 Progress = Callable[[int], object]  # of how many bytes more have been read
 _WHOLE = re.compile(r"[+-]?[0-9]+")
+_DIGITS = re.compile(r"[+-]?[0-9]+([.][0-9]*)?")
 
 
 @contextlib.contextmanager
@@ -59,20 +52,39 @@ def invalid_file(path: PathLike, problem: str, remedy: str = "") -> NoReturn:
     raise InputError(f"{path}:", problem, remedy) from None
 
 
-def text_lines(path: PathLike, progress: Progress | None = None) -> Iterator[str]:
+def text_lines(path: PathLike, progress: Progress | None = None, encoding: str | None = None) -> Iterator[str]:
     """The lines of a file, decoded one by one so that a wrong byte has a line number; an empty file is refused."""
     with plain_errors(path), _binary(path, progress) as stream:
-        yield from decoded(path, stream)
+        yield from decoded(path, lines_of(stream), encoding)
 
 
-def decoded(path: PathLike, stream: Iterable[bytes]) -> Iterator[str]:
-    """`stream`'s lines as UTF-8 text; ValueError for another encoding, a binary file, a blank one."""
+def lines_of(stream: io.BufferedIOBase) -> Iterator[bytes]:
+    """The lines, ended by LF, CRLF or CR."""
+    rest = b""
+    # ends: with the stream: each turn reads a byte or more of it
+    while block := stream.read(1 << 16):
+        lines = (rest + block).splitlines(keepends=True)
+        rest = lines.pop() if not lines[-1].endswith(b"\n") else b""  # a CR at the end may be half of a CRLF
+        yield from lines
+    if rest:
+        yield rest
+
+
+def decoded(path: PathLike, stream: Iterable[bytes], encoding: str | None = None) -> Iterator[str]:
+    """`stream`'s lines as text, UTF-8 unless said; InputError for another encoding, a binary file, a blank one."""
     seen = False
-    for number, raw in enumerate(stream, start=1):
+    lines = stream if encoding is None else _transcoded(path, stream, encoding)
+    for number, raw in enumerate(lines, start=1):
         try:
-            line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+            line = raw if isinstance(raw, str) else raw.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError:
-            invalid_file(path, f"line {number} is not UTF-8 text", "save the file as UTF-8")
+            wide = raw[:2] in (b"\xff\xfe", b"\xfe\xff")
+            remedy = (
+                "save the file as UTF-8, or pass format={'encoding': 'utf-16'}"
+                if wide
+                else "save the file as UTF-8, or pass its encoding in format="
+            )
+            invalid_file(path, f"line {number} is not UTF-8 text", remedy)
         if "\0" in line:
             invalid_file(path, f"line {number} holds a zero byte, as a damaged or binary file does", "give a text file")
         seen = seen or bool(line.strip())
@@ -81,50 +93,92 @@ def decoded(path: PathLike, stream: Iterable[bytes]) -> Iterator[str]:
         invalid_file(path, "the file is empty", "give one with data in it")
 
 
-def rows(path: PathLike, *, comments: bool = False, progress: Progress | None = None) -> Iterator[tuple[int, list[str]]]:
-    """Line number and stripped cells of every row that is not blank; `comments` also leaves out lines that start with #."""
-    lines = ("\n" if comments and line.startswith("#") else line for line in text_lines(path, progress))
-    head = list(_up_to_first(lines))
-    reader = csv.reader(itertools.chain(head, lines), delimiter=_delimiter(head[-1]), strict=True, skipinitialspace=True)
-    # ends: with the file: each turn reads a line or more of it
-    while True:
-        try:
-            row = next(reader, None)
-        except csv.Error as error:
-            invalid_file(
-                path,
-                f"line {reader.line_num} is broken ({str(error).split(' - ')[0]})",
-                "correct its quotes, or fetch the file again",
-            )
-        if row is None:
-            return
-        cells = [cell.strip() for cell in row]
-        if len(cells) > 1 or any(cells):
-            yield reader.line_num, cells
+def _transcoded(path: PathLike, stream: Iterable[bytes], encoding: str) -> list[str]:
+    try:
+        text = b"".join(stream).decode(encoding).removeprefix("\ufeff")
+    except UnicodeError:
+        invalid_file(path, f"it is not {encoding} text", "give the encoding that it was saved in")
+    return [line + "\n" for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
 
 
-def records(path: PathLike, roles: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[int, list[str]]]:
-    """Line number and the cells of the wanted columns, in the order of `roles` (role -> names in small letters, any will do)."""
-    table = rows(path)
-    header = next(table, (0, list[str]()))[1]
-    places = [find_column(path, header, role, names) for role, names in roles.items()]
-    for line, cells in table:
-        check_width(path, line, cells, len(header))
-        yield line, [cells[place] for place in places]
+HEADERS = frozenset(
+    [
+        "label",
+        "labels",
+        "state",
+        "states",
+        "statename",
+        "stateid",
+        "zone",
+        "zones",
+        "zoneid",
+        "name",
+        "names",
+        "id",
+        "ids",
+        "location",
+        "locations",
+        "locationid",
+        "node",
+        "nodes",
+        "nodeid",
+        "category",
+        "categories",
+        "code",
+        "codes",
+        "station",
+        "stations",
+        "stationid",
+        "page",
+        "pages",
+        "class",
+        "classes",
+        "symbol",
+        "symbols",
+        "key",
+        "keys",
+        "value",
+        "values",
+        "level",
+        "levels",
+    ]
+)
 
 
-def read_labels(path: PathLike) -> tuple[str, ...]:
-    """One label a line, in the file's order; lines that start with # and blank lines are passed over."""
-    stripped = (line.strip() for line in text_lines(path))
-    return tuple(line for line in stripped if line and not line.startswith("#"))
+def read_labels(path: PathLike, *, header: bool | None = None) -> tuple[str, ...]:
+    """One label a line, in the file's order; lines that start with # and blank lines are passed over.
+
+    header: whether the first line names the column; None asks where it reads as such a name (label, state, zone, ...), or is the only text above numbers.
+    """
+    found: dict[str, int] = {}
+    for number, line in enumerate(text_lines(path), start=1):
+        label = canonical(line)
+        if not label or (label.startswith("#") and not is_missing_text(label)):
+            continue
+        if label in found:
+            invalid_file(path, f"line {number} holds the label of line {found[label]}", "give every state one line")
+        found[label] = number
+    labels = tuple(found)
+    if header is None and may_be_header(labels):
+        remedy = "delete it, or pass header=True (it is no state) or header=False (it is one)"
+        invalid_file(path, f"line {found[labels[0]]} may be the header of the column", remedy)
+    return labels[1:] if header else labels
+
+
+def may_be_header(labels: tuple[str, ...]) -> bool:
+    """Whether the first of the labels reads as the name of their column: a known one, or the only text above numbers."""
+    if len(labels) < 2:
+        return False
+    above_numbers = not is_number(labels[0]) and all(_DIGITS.fullmatch(label) for label in labels[1:])
+    return squashed(labels[0]) in HEADERS or above_numbers
 
 
 def find_column(path: PathLike, header: list[str], role: str, names: tuple[str, ...]) -> int:
     """The place of the column that plays `role`, its name in any case; ValueError that lists the columns there are."""
-    small = [name.lower() for name in header]
+    small = [squashed(name) for name in header]
     for name in names:
-        if name in small:
-            return small.index(name)
+        if squashed(name) in small:
+            return small.index(squashed(name))
     invalid_file(
         path, f"no column holds the {role} (wanted: {' or '.join(names)}, in any case)", f"its columns are {', '.join(header)}"
     )
@@ -169,7 +223,8 @@ def number(text: str, path: PathLike, line: int, what: str) -> float:
     """A finite number; ValueError with the line for anything else."""
     where = f"{path}, line {line}: {what}"
     if not is_number(text):
-        invalid(where, text, "give a number")
+        comma = re.fullmatch(r"[+-]?[0-9]+,[0-9]+", text)
+        invalid(where, text, "give a number" if comma is None else "give a number, with a point and not a comma")
     value = float(text)
     if not math.isfinite(value):
         invalid(where, text, "give a finite number")
@@ -185,8 +240,8 @@ def _binary(path: PathLike, progress: Progress | None) -> Iterator[io.BufferedIO
 
 
 def opened(path: PathLike, progress: Progress | None = None) -> io.BufferedReader:
-    """The file, read a megabyte at a time, each reported to `progress`."""
-    return io.BufferedReader(_Told(path, progress), 1 << 20)
+    """The file, read a megabyte at a time, each reported to `progress`; ~ is the home directory."""
+    return io.BufferedReader(_Told(pathlib.Path(path).expanduser(), progress), 1 << 20)
 
 
 class _Told(io.FileIO):
@@ -201,63 +256,3 @@ class _Told(io.FileIO):
         if self._progress is not None:
             self._progress(count or 0)
         return count
-
-
-def _up_to_first(lines: Iterator[str]) -> Iterator[str]:
-    for line in lines:
-        yield line
-        if line.strip():
-            return
-
-
-def _delimiter(line: str) -> str:
-    if "\t" in line:
-        return "\t"
-    return ";" if ";" in line and "," not in line else ","
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Grid:
-    """The cells below the header and right of the first column, still text; `lines[i]` is the line of row i in the file."""
-
-    header: tuple[str, ...] | None
-    side: tuple[str, ...] | None
-    cells: tuple[tuple[str, ...], ...]
-    lines: tuple[int, ...]
-
-
-def read_grid(path: PathLike) -> Grid:
-    """The grid of a file; ValueError for ragged rows and for a header without a row below."""
-    table = list(rows(path))
-    width = len(table[0][1])
-    for line, cells in table:
-        check_width(path, line, cells, width)
-    has_header, has_side = _labelled([cells for _, cells in table])
-    body = table[has_header:]
-    if not body or width == has_side:
-        invalid_file(path, "it holds labels but no numbers", "give at least two states")
-    return Grid(
-        header=_distinct(path, "the header", table[0][1][has_side:]) if has_header else None,
-        side=_distinct(path, "the first column", [cells[0] for _, cells in body]) if has_side else None,
-        cells=tuple(tuple(cells[has_side:]) for _, cells in body),
-        lines=tuple(line for line, _ in body),
-    )
-
-
-def _labelled(table: list[list[str]]) -> tuple[bool, bool]:
-    """Whether there is a header, whether there is a first column of labels."""
-    n_lines, n_columns = len(table), len(table[0])
-    corner = not is_number(table[0][0])
-    text_header = any(not is_number(cell) for cell in table[0][1:])
-    text_side = any(not is_number(cells[0]) for cells in table[1:])
-    square = n_lines == n_columns
-    header = text_header or (corner and (square or n_lines == n_columns + 1))
-    side = text_side or ((corner or text_header) and square) or (corner and n_columns == n_lines + 1)
-    return header, side
-
-
-def _distinct(path: PathLike, where: str, labels: list[str]) -> tuple[str, ...]:
-    for place, label in enumerate(labels):
-        if label in labels[:place] or not label:
-            invalid(f"{path}: a label in {where}", label, "give every state one label, and no other state the same")
-    return tuple(labels)

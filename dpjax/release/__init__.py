@@ -17,7 +17,15 @@ Nothing here takes a seed, and no float reaches a random decision.
 
 from dpjax.release.error_bars import error_bars
 from dpjax.release.ledger import Charge, charge
-from dpjax.release.model import PrivateModel, private_report, read_release, write_private, write_release
+from dpjax.release.model import (
+    PrivateModel,
+    private_report,
+    read_release,
+    reading_report,
+    write_private,
+    write_reading_report,
+    write_release,
+)
 from dpjax.release.plan import Plan, restated
 from dpjax.release.records import read_public_labels, read_public_support, read_records
 from dpjax.release.secret import PersonColumn, PersonSampler, RecordError, Records
@@ -49,9 +57,11 @@ __all__ = [
     "read_public_support",
     "read_records",
     "read_release",
+    "reading_report",
     "restated",
     "trajectory_statement",
     "true_delta",
     "write_private",
+    "write_reading_report",
     "write_release",
 ]

@@ -12,7 +12,7 @@ variance m (1 - m)/(A + 1) * (M + A)/M, A the row's concentration: A/M more than
 
 *The files* (`write_release`), all of them or none:
 
-    model.csv        probabilities; first line and first column are the labels (pandas: `read_csv(..., index_col=0)`)
+    model.csv        probabilities; first line and first column are the labels (pandas: `read_csv(..., index_col=0, dtype={"from": str}, keep_default_na=False)`)
     model.nc         the same with the whole-number draws (or noisy counts), the support, the public parameters and the statement (netCDF 4, xarray)
     statement.txt    the privacy statement in words
     statement.json   the same for machines
@@ -173,6 +173,11 @@ class _Errors(NamedTuple):
         return f"{self.errors[i]:.4f}" if self.seen[i] else "-"
 
 
+def reading_report(records: Records) -> str:
+    """How many records were read, used and dropped, for which reason, and how the file was read; nothing else is computed from them."""
+    return "\n".join([*_HEAD, "", *records.in_words()]) + "\n"
+
+
 def private_report(records: Records, model: PrivateModel) -> str:
     """Rows by size: records, cells seen, cells supported, total variation between the release and the observed shares.
 
@@ -180,9 +185,8 @@ def private_report(records: Records, model: PrivateModel) -> str:
     """
     n, persons = len(model.labels), records.bound is not None
     kept, every = (_compared(counts, model) for counts in (records.counts, records.everything))
-    lines = [*_HEAD, ""]
+    lines = [*_HEAD, "", *records.in_words()]
     lines += [f"records within the support: {int(kept.totals.sum()):,}", f"records outside the support, dropped: {kept.outside:,}"]
-    lines += [f"records {reason}, dropped: {number:,}" for reason, number in records.dropped.items() if number]
     lines += [f"rows without a record: {int((~kept.seen).sum())} of {n}"]
     lines += kept.in_words(_KEPT if persons else "the records")
     head = f"{'records':>14}{'cells seen':>12}{'supported':>11}{'error':>8}"
@@ -238,6 +242,11 @@ def write_private(path: pathlib.Path, text: str) -> None:
     """`text` in a file that its owner alone may read, whole or not at all; nothing may be there."""
     atomic.check_absent(path, "--private-report")
     atomic.write_owned(path, text)
+
+
+def write_reading_report(path: pathlib.Path, records: Records) -> None:
+    """The reading report in a file that its owner alone may read, before anything is drawn."""
+    write_private(path, reading_report(records))
 
 
 def dataset(model: PrivateModel, statement: Mapping[str, Any]) -> xr.Dataset:

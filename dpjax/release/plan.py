@@ -45,7 +45,7 @@ from dpjax.counts.pseudocount import ExactPseudocount
 from dpjax.release.error_bars import BARS, speaks_of
 from dpjax.release.ledger import Charge, Due
 from dpjax.release.model import PrivateModel, draw_model, resolution, supported_totals
-from dpjax.release.secret import RecordError, Records, checked_pairs, sealed
+from dpjax.release.secret import RecordError, Records, checked_pairs, public_labels, sealed
 from dpjax.release.selection import WRITTEN, ThresholdedSelection, selection_spent, true_delta
 from dpjax.release.statement import Claim, ReleasePlan, Statement, group_delta, versions
 
@@ -110,6 +110,7 @@ class Plan(ReleasePlan):
         own. options: further options of the mechanism by name. records_per_person: persons are protected, of each of whom so many records
         are kept at most, and per_row of them in a row; `draw` then takes records that were bounded so.
         """
+        labels = public_labels(labels)
         n = len(labels)
         require(n >= 2 and len(set(labels)) == n, "labels", n, "give two or more, each once")
         require(1e-9 <= epsilon <= 1e9, "epsilon", epsilon, "give a number from 1e-9 to 1e9 (nats)", must="be positive and finite")

@@ -1,11 +1,14 @@
-"""Reading the public files and the records of a release: text or parquet, over public labels.
+"""Reading the public files and the records of a release: text, parquet or a data frame, over public labels.
+
+What makes two cells the same label or person is the rule of `dpjax._values`, here as everywhere: docs/reading.md.
 
 Public files. Labels: one a line, in one column, quoted as in CSV where they hold commas, quotes or line breaks; the order is the order of the
 states. Allowed pairs: two columns, from and to, with or without such a header. Both are read before the records and must not be made from them.
 
-Records as counts by pair of states: a labelled matrix, triples (from, to, count), pairs (from, to), or parquet with such columns. The layout is
-read off the first line: two columns called from and to (or source and target, the TLC's names, ...) are pairs, with a third called count triples,
-anything else a matrix whose first line and first column are labels and whose corner is ignored. Reading is line by line; what is kept in memory
+Records as counts by pair of states: a labelled matrix, triples (from, to, count), pairs (from, to), or parquet with such columns. Layout and format are
+read off the first line alone, or given: a format found from all lines would let one record change how all others are read. Two columns with known
+names (from and to, source and target, prev and curr, the TLC's, ...) are pairs, with a third called count triples, anything else a matrix whose first
+line and first column are labels and whose corner is ignored. Reading is line by line; what is kept in memory
 is one number for each pair of the public labels at most. Counts are whole numbers from 0 to 2^63 - 1, repeated pairs add up without overflow, and
 a file with a header alone is an empty database. With `persons` every line is one record and names its person in a column of its own; of each
 person's records a bounded, uniformly random part is kept, and records without a person are dropped.
@@ -13,24 +16,26 @@ person's records a bounded, uniformly random part is kept, and records without a
 A line with anything but a public label where a label stands, nothing at all included, is outside the list: it stops the reader or, if so asked,
 is dropped and counted for the private report, in text and in parquet alike. Nothing that is raised here holds a word of the file.
 
-Parquet is read in batches of 65,536 rows of the wanted columns. A label is what a cell of text would hold: texts without the spaces around them,
-whole numbers in digits, a floating number that is whole (2.0) likewise, any other as Python writes it; a value that is missing (null, NaN) is the
-empty text. So no value where a label stands is a fault of the file: it is public, or outside the list. Only the file's structure is refused: no
-such column, or one of another type. pyarrow is imported when a file is read.
+Parquet is read in batches of 65,536 rows of the wanted columns. A label is what a cell of text would hold. So no value where a label stands is a fault
+of the file: it is public, or outside the list. Only the file's structure is refused: no such column, or one of another type. pyarrow is imported when
+a file is read.
 """
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import itertools
 import pathlib
 from collections.abc import Iterable, Iterator
-from decimal import Decimal
 from typing import Any, Literal
 
 import numpy as np
 
 from dpjax._errors import InputError, require
-from dpjax.datasets.text import COUNT, FROM, TO, Progress, opened, rows
+from dpjax._values import canonical, frame_of, key_of, matrix_of, text_of
+from dpjax.datasets.tables import Format, Options, Table
+from dpjax.datasets.text import FROM, TO, Progress, may_be_header, opened
 from dpjax.release.secret import Outside, PersonColumn, Reader, RecordError, Records, malformed, sealed
 
 Layout = Literal["auto", "matrix", "triples", "pairs", "parquet"]
@@ -43,64 +48,96 @@ PAIRS_ALONE = "with a column of persons every line is one record: columns from a
 _TEXT_LAYOUTS = ("matrix", "triples", "pairs")
 
 
-def read_public_labels(path: pathlib.Path) -> tuple[str, ...]:
-    """The states' labels, at least two, each once; blank lines are passed over, spaces around a label are not part of it."""
-    labels = dict[str, None]()
-    for line, cells in cells_of(path):
+def read_public_labels(path: pathlib.Path, format: Options = None) -> tuple[str, ...]:
+    """The states' labels, at least two, each once; blank lines and lines that begin with # and a space are passed over.
+
+    format: `header` says whether the first line names the column; where it may (label, zone, ..., or the only text above numbers) and nothing is said,
+    RecordError asks.
+    """
+    labels = dict[str, int]()
+    options = dataclasses.replace(Format.of(format), separator=",", quotes=True)
+    for line, cells in cells_of(Table(path, options)):
         if len(cells) != 1:
             malformed(path, line, "a list of labels has one column; put quotes around a label that holds the separator")
         if cells[0] in labels:
             malformed(path, line, "this label is there already; name every state once")
-        labels[cells[0]] = None
-    if len(labels) < 2:
+        labels[cells[0]] = line
+    named = tuple(labels)
+    for sign in ("\t", ";", "|"):
+        if named and min(label.count(sign) for label in named) > 0:
+            malformed(path, None, "a list of labels has one column, and every line holds a separator of columns")
+    if options.header is None and may_be_header(named):
+        malformed(
+            path,
+            labels[named[0]],
+            "it may be the header of the column; delete it, or say header=yes (no state) or header=no (a state)",
+        )
+    if options.header:
+        named = named[1:]
+    if len(named) < 2:
         malformed(path, None, "give at least two labels")
-    return tuple(labels)
+    return named
 
 
-def read_public_support(path: pathlib.Path, labels: tuple[str, ...]) -> np.ndarray:
+def read_public_support(path: pathlib.Path, labels: tuple[str, ...], format: Options = None) -> np.ndarray:
     """(n, n) booleans, true for the allowed pairs; every state needs one that leaves it."""
-    place = {label: i for i, label in enumerate(labels)}
+    place = {text_of(label): i for i, label in enumerate(labels)}
     support = np.zeros((len(labels), len(labels)), dtype=bool)
-    for number, (line, cells) in enumerate(cells_of(path)):
+    table, ends = Table(path, format), (0, 1)
+    for number, (line, cells) in enumerate(cells_of(table)):
         if len(cells) != 2:
             malformed(path, line, "a list of allowed pairs has two columns, from and to")
-        if number == 0 and cells[0].lower() in FROM and cells[1].lower() in TO:
+        known = table.format.ends(cells) if number == 0 and table.format.header is not False else None
+        if known is not None and table.format.header is None and all(cell in place for cell in cells):
+            malformed(path, line, "it names columns or is a pair of labels; say header=yes or header=no")
+        if known is not None or (number == 0 and table.format.header):
+            ends = known or ends
             continue
-        if cells[0] not in place or cells[1] not in place:
+        pair = cells[ends[0]], cells[ends[1]]
+        if pair[0] not in place or pair[1] not in place:
             malformed(path, line, "one of the two is not in the list of labels")
-        support[place[cells[0]], place[cells[1]]] = True
+        support[place[pair[0]], place[pair[1]]] = True
     empty = np.flatnonzero(~support.any(axis=1))
     if empty.size:
         malformed(path, None, f"{empty.size} states have no allowed pair that leaves them; allow at least one for each")
     return support
 
 
-def cells_of(path: pathlib.Path, progress: Progress | None = None) -> Iterator[tuple[int, list[str]]]:
-    """Line numbers and cells of a text file; what `rows` complains of (encoding, quotes, an empty file) is passed on as a rule.
+def cells_of(table: Table) -> Iterator[Line]:
+    """Line numbers and cells of a table; what it complains of (encoding, quotes, an empty file) is passed on as a rule.
 
     Those sentences name a line and the fault, and quote nothing.
     """
     try:
-        yield from rows(path, progress=progress)
+        yield from table
     except InputError as error:
-        fault = InputError(f"{path}:", error.problem, error.remedy) if error.value is None else None  # a value is content
+        fault = _without_content(table.path, error)
     else:
         return
-    raise RecordError(f"{path}: it is not a text file" if fault is None else str(fault))
+    raise RecordError(fault)
+
+
+def _without_content(path: Any, error: InputError) -> str:
+    """The sentence of an error about the format; one that shows a value, which is content, is replaced."""
+    if error.value is not None:
+        return f"{path}: it is not a text file"
+    problem = error.problem if error.argument == f"{path}:" else f"{error.argument} {error.problem}"
+    return str(InputError(f"{path}:", problem, error.remedy))
 
 
 def read_records(
-    path: pathlib.Path,
+    path: Any,
     labels: tuple[str, ...],
     *,
     layout: Layout = "auto",
     outside: Outside = "stop",
     persons: PersonColumn | None = None,
     progress: Progress | None = None,
+    format: Options = None,
 ) -> Records:
-    """The records of a file over public labels; RecordError, which is a ValueError, with the line and without content.
+    """The records of a file or a data frame over public labels; RecordError, which is a ValueError, with the line and without content.
 
-    outside: "stop" at a label that is not in the list, or "drop" what carries it. persons: the column that names the person of
+    format: what is known of the file's form (`dpjax.datasets.tables.Format`); the rest is read off the line that names the columns. outside: "stop" at a label that is not in the list, or "drop" what carries it. persons: the column that names the person of
     each line, for pairs or parquet without counts; with it each reading draws anew which records are kept.
     progress: called with the number of bytes read since it was called last, a megabyte or so.
     """
@@ -112,61 +149,109 @@ def read_records(
         must='be "stop" or "drop"',
     )
     require(layout in ("auto", "parquet", *_TEXT_LAYOUTS), "layout", layout, "choose auto, matrix, triples, pairs or parquet")
-    if not path.is_file():
-        malformed(path, None, "give the path of a file" if path.exists() else "there is no such file")
-    return sealed(f"reading {path}", lambda: _read(Reader(path, labels, outside, persons, progress), layout))
+    options = Format.of(format)
+    if isinstance(path, str | pathlib.Path):
+        path = pathlib.Path(path).expanduser()
+        if not path.is_file():
+            malformed(path, None, "give the path of a file" if path.exists() else "there is no such file")
+        return sealed(f"reading {path}", lambda: _read(Reader(path, labels, outside, persons, progress), layout, options))
+    name = pathlib.Path(f"the {type(path).__name__}")
+    return sealed(f"reading {name}", lambda: _read_object(Reader(name, labels, outside, persons, progress), path, layout, options))
 
 
-def _read(reader: Reader, layout: Layout) -> Records:
+def _read(reader: Reader, layout: Layout, options: Format) -> Records:
     if layout == "parquet" or (layout == "auto" and reader.path.suffix.lower() == ".parquet"):
-        add_parquet(reader)
+        add_parquet(reader, options)
     else:
-        _add_text(reader, layout)
+        table = Table(reader.path, options, recognised=lambda cells: _recognised(reader, options, cells), progress=reader.progress)
+        _add_text(reader, layout, table)
     return reader.records
 
 
-def _add_text(reader: Reader, layout: Layout) -> None:
-    lines = cells_of(reader.path, reader.progress)
+def _read_object(reader: Reader, source: Any, layout: Layout, options: Format) -> Records:
+    """The records of a data frame or an Arrow table with columns from and to, or of a labelled matrix of counts."""
+    with _as_rules(reader.path):
+        table = Table(source, options) if layout != "matrix" and frame_of(source) is not None else None
+        if table is not None and options.ends([text_of(name) for name in table.frame.columns]) is not None:  # type: ignore[union-attr]
+            _add_text(reader, layout, table)
+            return reader.records
+        if reader.persons is not None:
+            malformed(reader.path, None, PAIRS_ALONE)
+        counts, labels = matrix_of(source, None, "the matrix")
+        counts = counts.toarray() if hasattr(counts, "toarray") else counts
+        places = [reader.place.get(key_of(label)) for label in labels or ()]
+    if not places:
+        malformed(reader.path, None, _NO_HEADER)
+    for i, row in enumerate(np.asarray(counts).tolist()):
+        for j, count in enumerate(row):
+            reader.add(i + 1, places[i], places[j], reader.number(i + 1, text_of(count)))
+    return reader.records
+
+
+@contextlib.contextmanager
+def _as_rules(path: Any) -> Iterator[None]:
+    """Turn what is wrong with the form of a table into a RecordError that quotes nothing."""
+    try:
+        yield
+    except InputError as error:
+        fault = _without_content(path, error)
+    else:
+        return
+    raise RecordError(fault)
+
+
+def _recognised(reader: Reader, options: Format, cells: list[str]) -> bool:
+    """Whether a line names columns from and to, or is the header of a matrix of public labels."""
+    return options.ends(cells) is not None or (len(cells) > 1 and any(cell in reader.place for cell in cells[1:]))
+
+
+def _add_text(reader: Reader, layout: Layout, table: Table) -> None:
+    lines = cells_of(table)
     first = next(lines)
-    found = _layout(first[1])
+    with _as_rules(reader.path):
+        found = _layout(first[1], table.format)
     if layout in ("triples", "pairs") and layout != found:
         columns = "from, to" if layout == "pairs" else "from, to, count"
         malformed(reader.path, first[0], f"{layout} begin with a line that names the columns: {columns}")
+    if layout == "auto" and found != "matrix" and len(first[1]) > 2 and all(cell in reader.place for cell in first[1][1:]):
+        malformed(reader.path, first[0], "it names columns or is the header of a matrix; say which layout it is")
     if reader.persons is not None and found != "pairs":
         malformed(reader.path, first[0], PAIRS_ALONE)
     if "matrix" in (layout, found if layout == "auto" else layout):
         _add_matrix(reader, first, lines)
     else:
-        _add_lists(reader, first[1], lines)
+        _add_lists(reader, first[1], lines, table.format)
+    reader.assume(table.assumed)
 
 
-def _layout(header: list[str]) -> str:
-    names = [name.lower() for name in header]
-    roles = [next((role for role, known in enumerate((FROM, TO, COUNT)) if name in known), None) for name in names]
-    return {(0, 1): "pairs", (0, 1, 2): "triples"}.get(tuple(sorted(r for r in roles if r is not None)), "matrix")
+def _layout(header: list[str], options: Format) -> str:
+    if options.ends(header) is None:
+        return "matrix"
+    return "pairs" if options.count(header) is None else "triples"
 
 
-def _add_lists(reader: Reader, header: list[str], lines: Iterable[Line]) -> None:
+def _add_lists(reader: Reader, header: list[str], lines: Iterable[Line], options: Format) -> None:
     """Pairs or triples, in whatever columns; other columns are not looked at."""
-    names = [name.lower() for name in header]
-    origin, target = (next(i for i, name in enumerate(names) if name in known) for known in (FROM, TO))
-    count = next((i for i, name in enumerate(names) if name in COUNT), None)
-    person = None if reader.persons is None else person_place(reader, header)
+    ends = options.ends(header)
+    assert ends is not None
+    count = options.count(header)
+    person = None if reader.persons is None else person_place(reader, header, options)
     for line, cells in lines:
         _check_width(reader, line, cells, len(header))
         weight = 1 if count is None else reader.number(line, cells[count])
         who = None if person is None else cells[person]
-        reader.add(line, reader.place.get(cells[origin]), reader.place.get(cells[target]), weight, who)
+        reader.add(line, reader.place.get(cells[ends[0]]), reader.place.get(cells[ends[1]]), weight, who)
 
 
-def person_place(reader: Reader, header: list[str]) -> int:
+def person_place(reader: Reader, header: list[str], options: Format) -> int:
     """Which column names the person; RecordError unless exactly one does, in any case where none does to the letter."""
     assert reader.persons is not None
-    wanted = reader.persons.name
-    found = [i for i, name in enumerate(header) if name == wanted] or [
-        i for i, name in enumerate(header) if name.lower() == wanted.lower()
+    wanted = canonical(reader.persons.name)
+    names = [canonical(name) for name in header]
+    found = [i for i, name in enumerate(names) if name == wanted] or [
+        i for i, name in enumerate(names) if name.lower() == wanted.lower()
     ]
-    if len(found) != 1 or header[found[0]].lower() in (*FROM, *TO):
+    if len(found) != 1 or found[0] in (options.ends(header) or ()) or names[found[0]].lower() in (*FROM, *TO):
         malformed(reader.path, None, "it has no column of its own, or several, of the name given for persons")
     return found[0]
 
@@ -195,10 +280,9 @@ def _check_width(reader: Reader, line: int, cells: list[str], width: int) -> Non
 
 
 BATCH_ROWS = 65_536
-_WHOLE_BELOW = 2**63
 
 
-def add_parquet(reader: Reader) -> None:
+def add_parquet(reader: Reader, options: Format) -> None:
     """Add the records of a parquet file; RecordError for a file that is not whole or lacks the columns."""
     try:
         import pyarrow as pa
@@ -208,7 +292,7 @@ def add_parquet(reader: Reader) -> None:
     try:
         with opened(reader.path, reader.progress) as stream:
             file = pq.ParquetFile(stream)
-            names = _columns(reader, file.schema_arrow)
+            names = _columns(reader, file.schema_arrow, options)
             line = 0
             for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=names):
                 _add_batch(reader, [batch.column(name) for name in names], line)
@@ -219,17 +303,18 @@ def add_parquet(reader: Reader) -> None:
     malformed(reader.path, None, "it is no whole parquet file")
 
 
-def _columns(reader: Reader, schema: Any) -> list[str]:
+def _columns(reader: Reader, schema: Any, options: Format) -> list[str]:
     names = schema.names
-    small = {name.lower(): name for name in names}
-    found = [next((small[name] for name in known if name in small), None) for known in (FROM, TO, COUNT)]
-    if found[0] is None or found[1] is None:
+    with _as_rules(reader.path):
+        ends, count = options.ends(names), options.count(names)
+    if ends is None:
         malformed(reader.path, None, f"it needs a column from ({', '.join(FROM)}) and a column to ({', '.join(TO)}), in any case")
+    assert ends is not None
     if reader.persons is not None:
-        if found[2] is not None:
+        if count is not None:
             malformed(reader.path, None, PAIRS_ALONE)
-        found[2] = names[person_place(reader, names)]
-    wanted = [name for name in found if name is not None]
+        count = person_place(reader, names, options)
+    wanted = [names[place] for place in (*ends, count) if place is not None]
     if not all(_is_text_or_number(schema.field(name).type) for name in wanted):
         malformed(
             reader.path, None, "its columns from and to, and those of counts and persons, hold texts or numbers: store them so"
@@ -290,17 +375,7 @@ def _indexed(column: Any) -> tuple[np.ndarray, list[str]]:
     values = coded.dictionary
     if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
         values = values.cast(pa.large_binary())  # pyarrow does not check that text is UTF-8
-    different = [*(_text(value) for value in values.to_pylist()), ""]
+    narrow = {pa.float16(): np.float16, pa.float32(): np.float32}.get(values.type, lambda value: value)
+    different = [*(text_of(None if value is None else narrow(value)) for value in values.to_pylist()), ""]
     places = coded.indices.cast(pa.int64()).fill_null(len(different) - 1)
     return places.to_numpy(zero_copy_only=False), different
-
-
-def _text(value: Any) -> str:
-    """A value as the text that a cell would hold; what is no UTF-8 is a text that no label is."""
-    if value is None or value != value:
-        return ""
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "surrogateescape").strip()
-    if isinstance(value, float | Decimal) and -_WHOLE_BELOW < value < _WHOLE_BELOW and value == int(value):
-        return str(int(value))
-    return str(value)

@@ -4,7 +4,7 @@ Errors. Everything that touches records runs inside `sealed`. A `RecordError` pa
 any other exception is replaced by one that names its type alone. The new exception is raised outside the handler, so that the old
 one, its text and its frames do not hang on it as its context. A message names a place in the file and the rule, never the content.
 
-Persons. Of each person's records a uniform sample is kept, drawn exactly: at most m in all and at most r in a row. By reservoirs: the k-th
+Persons. Two identifiers are one person where they are one value by the rule of `dpjax._values`; a missing one is no person. Of each person's records a uniform sample is kept, drawn exactly: at most m in all and at most r in a row. By reservoirs: the k-th
 record of a row, k > r, takes the place of number v, v uniform below k, if v < r; of what the rows have kept a uniform subset of m stays. What is
 kept of a person is a random function of that person's own records, independent of the other persons. So bounding is 1-stable: in two collections
 that differ in one person everybody else's kept records can be taken the same, and the two differ in at most m records of that person; a
@@ -19,10 +19,12 @@ import operator
 import pathlib
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple, NoReturn, TypeVar
 
+from dpjax._errors import require
 from dpjax._exact import SYSTEM, Below
+from dpjax._values import is_missing_text, require_labels, text_of
 from dpjax.counts import PersonBound
 from dpjax.datasets.text import LARGEST, Progress
 
@@ -34,6 +36,17 @@ _NOT_PUBLIC = "a label that is not in the public list of labels"
 
 class RecordError(ValueError):
     """Reading or using the records failed. The text holds a path and a line number at most, and nothing of the content."""
+
+
+def public_labels(labels: Iterable[str]) -> tuple[str, ...]:
+    """The public labels of a release as a tuple; InputError unless they are distinct texts, by the rule of `dpjax._values`."""
+    require(not isinstance(labels, str | bytes), "labels", labels, "give a list of labels, not one text")
+    named = tuple(labels)
+    for label in named:
+        remedy = "a release has labels of text, as in its files: give str(label), such as '1'"
+        require(isinstance(label, str), "labels", label, remedy, problem=f"hold {label!r}, which is no text")
+    require_labels(named)
+    return named
 
 
 def malformed(path: pathlib.Path, line: int | None, rule: str) -> NoReturn:
@@ -62,13 +75,26 @@ class Records:
     """SECRET. counts: (from, to) by index -> whole number, only where positive; dropped: how many records went, by reason.
 
     bound: what was kept of each person, None where persons are not known. everything: then the counts of all records between public labels,
-    kept or not, of a person or of nobody; for the private report alone.
+    kept or not, of a person or of nobody; for the private report alone, as `assumed`: how the file was read, and which lines are no records.
     """
 
     counts: Counter[tuple[int, int]] = dataclasses.field(default_factory=Counter)
     dropped: Counter[str] = dataclasses.field(default_factory=Counter)
     bound: PersonBound | None = None
     everything: Counter[tuple[int, int]] = dataclasses.field(default_factory=Counter)
+    assumed: tuple[str, ...] = ()
+
+    def in_words(self) -> list[str]:
+        """How many records were read, used and dropped, for which reason, and how the file was read. PRIVATE: for the data holder alone."""
+        used, gone = sum(self.counts.values()), self.dropped.total()
+        share = f" ({used / (used + gone):.2%} of them)" if used + gone else ""
+        lines = [f"records read: {used + gone:,}", f"records used: {used:,}{share}"]
+        lines += [f"records {reason}, dropped: {number:,}" for reason, number in self.dropped.items() if number]
+        if used < 0.01 * (used + gone) or not used:
+            lines.append(
+                "Almost no record is used: a release would be noise, and spend its budget. See whether the list of labels is that of the records."
+            )
+        return lines + [f"how the file was read: {sentence}" for sentence in self.assumed]
 
 
 def checked_pairs(counts: Mapping[Any, Any], n_states: int) -> dict[tuple[int, int], int]:
@@ -159,7 +185,9 @@ class Reader:
         progress: Progress | None = None,
     ) -> None:
         self.path = path
-        self.place = {label: i for i, label in enumerate(labels)}
+        self.place = {text_of(label): i for i, label in enumerate(labels)}
+        if len(self.place) < len(labels):
+            raise RecordError("two of the public labels are one in another spelling (docs/reading.md): give distinct labels")
         self.outside = outside
         self.persons = persons
         self.progress = progress
@@ -173,20 +201,25 @@ class Reader:
             return self._read
         kept = self.sampler.records()
         kept.dropped.update(self._read.dropped)
+        kept.assumed = self._read.assumed
         return kept
+
+    def assume(self, sentences: Iterable[str]) -> None:
+        """Note how the file was read."""
+        self._read.assumed = (*self._read.assumed, *sentences)
 
     def drop(self, reason: str, count: int) -> None:
         """Note records that are not used."""
         self._read.dropped[reason] += count
 
     def add(self, line: int, origin: int | None, target: int | None, count: int, person: str | None = None) -> None:
-        """Count a transition; None is a label outside the list. With persons: one record, of a person or of nobody ("")."""
+        """Count a transition; None is a label outside the list. With persons: one record, of a person or of nobody (a missing value)."""
         if origin is None or target is None:
             if self.outside == "stop":
                 malformed(self.path, line, _NOT_PUBLIC)
             self.drop("with a label outside the public list", count)
         elif self.sampler is not None:
-            if person:
+            if person is not None and not is_missing_text(person):
                 self.sampler.add(person, origin, target)
             else:
                 self.sampler.everything[origin, target] += 1

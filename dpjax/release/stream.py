@@ -48,6 +48,7 @@ from jaxtyping import Float, Int
 from dpjax._errors import invalid, require
 from dpjax._exact import SYSTEM, Below
 from dpjax._rationals import decimal_down, decimal_up, exact_positive, shown
+from dpjax._values import text_of
 from dpjax.release.ledger import Charge, Due
 from dpjax.release.statement import EXACTLY, PROVED, STREAM, Claim, ReleasePlan, Statement, group_delta, shown_factor, versions
 from dpjax.release.trajectory import (
@@ -150,7 +151,7 @@ class StreamPlan(ReleasePlan):
     def __post_init__(self) -> None:
         known = self._labels
         remedy = f"it is not a state of the chain: give one of its {len(known)} labels"
-        require(self.start is None or self.start in known, "start", self.start, remedy)
+        require(self.start is None or text_of(self.start) in known, "start", self.start, remedy)
 
     def price(self) -> list[str]:
         """What one state costs, and the share of states that come out unchanged: of this release, and of others to compare."""
@@ -223,12 +224,12 @@ class StreamPlan(ReleasePlan):
 
     def draw(self, source: io.BufferedIOBase, write: Callable[[bytes], object], below: Below = SYSTEM) -> int:
         """Write a private line for each line of `source` (see `private_lines`); every call spends epsilon again."""
-        start = None if self.start is None else self._labels[self.start]
+        start = None if self.start is None else self._labels[text_of(self.start)]
         return private_lines(self.release, source, write, start=start, identifiers=self.identifiers, below=below)
 
     @functools.cached_property
     def _labels(self) -> dict[str, int]:
-        return {str(label): i for i, label in enumerate(self.release.chain.labels)}
+        return {text_of(label): i for i, label in enumerate(self.release.chain.labels)}
 
     @functools.cached_property
     def _near(self) -> Extremes:
@@ -248,7 +249,7 @@ class StreamPlan(ReleasePlan):
         bound = decimal_up(self.release.epsilon / self.release.rho * self._near.largest)
         law, found, basis = WholeLengthMechanism(self.release), bound, PROVED
         if affordable(law):
-            found, basis = min(decimal_up(Fraction(law.substitution_loss() * MARGIN)), bound), EXACTLY
+            found, basis = min(decimal_up(Fraction(float(law.substitution_loss()) * MARGIN)), bound), EXACTLY
         return Claim(relation="one state replaced", unit="state", epsilon=found, delta=0.0, basis=basis)
 
     @property

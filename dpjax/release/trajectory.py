@@ -33,7 +33,8 @@ So trajectories whose average distances sum to at most rho are epsilon-indisting
 tests and design: `dpjax.exact_law`, `pairwise_losses` and the rest work on it. Computed in float64, it draws nothing that is released.
 
 *A stream* (`private_lines`) of sensitive states in, a stream of private states out, a line each, one written before the next is read. Lines
-are UTF-8, ended by LF or CRLF; a byte-order mark may open the first, and the last may lack its end. Space around a label does not count.
+are UTF-8, ended by LF or CRLF; a byte-order mark may open the first, and the last may lack its end. Labels and
+identifiers are those of `dpjax._values`: 1.0 is 1, space around one does not count, and a missing identifier is refused.
 With identifiers each line is `identifier,state` as CSV: one private trajectory for each identifier, begun at its first line, however the
 lines of several are mixed; a first line `id,state` is taken for a header and copied.
 
@@ -61,6 +62,7 @@ from scipy.sparse.csgraph import dijkstra
 from dpjax._errors import require
 from dpjax._exact import SYSTEM, Below, permute_and_flip, weighted
 from dpjax._rationals import exact_positive
+from dpjax._values import canonical, is_missing_text, text_of
 from dpjax.chains import MarkovChain
 from dpjax.paths.distances import edge_lengths
 from dpjax.trajectory.mechanism import OnlineMechanism
@@ -266,7 +268,14 @@ def private_lines(
     """
     texts = [str(label) for label in release.chain.labels]
     _check_labels(texts)
-    index = {text: i for i, text in enumerate(texts)}
+    index = {text_of(label): i for i, label in enumerate(release.chain.labels)}
+    require(
+        len(index) == len(texts),
+        "the labels of the chain",
+        None,
+        "give distinct ones",
+        problem="are not distinct in their spelling",
+    )
     read = _identified if identifiers else _plain
     at: dict[str, int] = {}
     written = 0
@@ -302,9 +311,11 @@ def _lines(source: io.BufferedIOBase) -> Iterator[tuple[int, str]]:
 
 
 def _plain(number: int, line: str) -> tuple[str, str]:
-    text = line.strip()
+    text = canonical(line)
     if not text:
         raise StreamError(number, "is blank")
+    if "\n" in text:
+        raise StreamError(number, "holds a carriage return: end lines by LF or CRLF")
     return "", text
 
 
@@ -315,7 +326,10 @@ def _identified(number: int, line: str) -> tuple[str, str]:
         raise StreamError(number, "is not CSV: correct its quotes") from None
     if len(rows) != 1 or len(rows[0]) != 2 or not all(cell.strip() for cell in rows[0]):
         raise StreamError(number, "does not hold an identifier and a state")
-    return rows[0][0].strip(), rows[0][1].strip()
+    key = canonical(rows[0][0])
+    if is_missing_text(key):
+        raise StreamError(number, "has a missing identifier")
+    return key, canonical(rows[0][1])
 
 
 def _row(cells: list[str]) -> bytes:

@@ -32,7 +32,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from dpjax._errors import require
-from dpjax._random import open_uniform, require_one_key
+from dpjax._random import checked_key, open_uniform
 from dpjax._tracing import check_traced, in_float64, is_traced
 
 
@@ -136,7 +136,7 @@ def draw(
 ) -> Int[Array, "*draws"]:
     """Run the kernel named `form` ("auto": the race for one draw of each row, the inverse for more) on checked arguments."""
     require(form in ("auto", *forms), "form", form, f"choose among 'auto', {', '.join(map(repr, forms))}")
-    require_one_key(key)
+    key = checked_key(key)
     kernel = forms[("inverse" if shape else "race") if form == "auto" else form]
     _check(costs, scale, where)
     if not _on_host(costs, scale, where):

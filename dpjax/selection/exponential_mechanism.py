@@ -22,6 +22,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
+from dpjax._random import checked_key
 from dpjax.selection._front import candidate_mask, draw, draw_by_inverse, draw_by_race, evaluate, scaled_gaps
 
 __all__ = ["law", "log_law", "sample"]
@@ -38,6 +39,7 @@ def sample(
     >>> int(sample(jax.random.key(0), np.array([0.0, 5.0, np.inf]), 100.0))
     0
     """
+    key = checked_key(key)
     return draw(_FORMS, form, key, costs, scale, where, shape)
 
 

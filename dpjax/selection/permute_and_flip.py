@@ -60,7 +60,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
-from dpjax._random import open_uniform, random_words
+from dpjax._random import checked_key, open_uniform, random_words
 from dpjax.selection._front import candidate_mask, draw, draw_by_inverse, draw_by_race, evaluate, scaled_gaps
 
 
@@ -154,6 +154,7 @@ def sample(
     >>> int(sample(jax.random.key(0), np.array([0.0, 5.0, np.inf]), 100.0))
     0
     """
+    key = checked_key(key)
     return draw(_FORMS, form, key, costs, scale, where, shape)
 
 

@@ -62,7 +62,7 @@ from jax import lax
 from jaxtyping import Array, ArrayLike, Bool, Float, Key, UInt32
 
 from dpjax._errors import require
-from dpjax._random import require_one_key
+from dpjax._random import checked_key
 from dpjax._tracing import check_traced, is_traced
 from dpjax.simplex._gamma_lanes import GROUP, WORD_BITS, exponential, lane_words, open_unit, redraw_rejected, standard_normal
 
@@ -248,6 +248,7 @@ def gamma_parts(
 
     Differentiable once in alpha, at a fixed quantile level (`gamma_derivative`).
     """
+    key = checked_key(key)
     return _gamma_parts(key, alpha, n_draws, first)
 
 
@@ -267,11 +268,8 @@ def _log_gamma(key: Key[Array, ""], alpha: Float[Array, "*shape"], n_draws: int,
     return (log_d[None] + deviation).reshape(n_draws, *alpha.shape)
 
 
-def check_draws(
-    key: Key[Array, ...], alpha: ArrayLike, n_draws: int, first: int | Array
-) -> tuple[Float[Array, ...], UInt32[Array, ""]]:
+def check_draws(alpha: ArrayLike, n_draws: int, first: int | Array) -> tuple[Float[Array, ...], UInt32[Array, ""]]:
     """(alpha as an array, first as a counter word), or ValueError; a traced alpha or first is taken as it is."""
-    require_one_key(key)
     alpha = jnp.asarray(alpha)
     require(alpha.dtype in (jnp.float32, jnp.float64), "alpha", alpha.dtype, "give float32 or float64")
     require(0 < alpha.size < 2**WORD_BITS, "alpha.size", alpha.size, "give from 1 to 2^24 - 1 shapes")
@@ -310,7 +308,8 @@ def log_gamma_draws(key: Key[Array, ""], alpha: ArrayLike, n_draws: int, first: 
     >>> bool(jnp.all(later == draws[2:]))
     True
     """
-    alpha, start = check_draws(key, alpha, n_draws, first)
+    key = checked_key(key)
+    alpha, start = check_draws(alpha, n_draws, first)
     return _log_gamma(key, alpha, n_draws, start)
 
 
@@ -343,10 +342,8 @@ def dirichlet_kernel(
     return p / jnp.sum(p, axis=-1, keepdims=True)
 
 
-def _checked(
-    key: Key[Array, ...], alpha: ArrayLike, n_draws: int, first: int | Array
-) -> tuple[Float[Array, "*batch n"], UInt32[Array, ""]]:
-    alpha, start = check_draws(key, alpha, n_draws, first)
+def _checked(alpha: ArrayLike, n_draws: int, first: int | Array) -> tuple[Float[Array, "*batch n"], UInt32[Array, ""]]:
+    alpha, start = check_draws(alpha, n_draws, first)
     require(alpha.ndim >= 1, "alpha", alpha, "give a vector of concentrations, or a stack of them")
     if is_traced(alpha):
         check_traced(jnp.any(alpha > 0, axis=-1), "alpha", "have a positive concentration in every row")
@@ -369,7 +366,8 @@ def log_dirichlet(key: Key[Array, ""], alpha: ArrayLike, n_draws: int, first: in
     >>> log_p.shape, bool(jnp.all(jnp.isfinite(log_p[:, :, :2])))
     ((1000, 2, 3), True)
     """
-    checked, start = _checked(key, alpha, n_draws, first)
+    key = checked_key(key)
+    checked, start = _checked(alpha, n_draws, first)
     return log_dirichlet_kernel(key, checked, n_draws, start)
 
 
@@ -383,5 +381,6 @@ def dirichlet(key: Key[Array, ""], alpha: ArrayLike, n_draws: int, first: int | 
     >>> bool(jnp.all(p[:, 2] == 0)), bool(jnp.allclose(jnp.sum(p, axis=-1), 1.0))
     (True, True)
     """
-    checked, start = _checked(key, alpha, n_draws, first)
+    key = checked_key(key)
+    checked, start = _checked(alpha, n_draws, first)
     return dirichlet_kernel(key, checked, n_draws, start)

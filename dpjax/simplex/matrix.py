@@ -22,6 +22,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from dpjax._errors import invalid, require
+from dpjax._random import checked_key
 from dpjax._tracing import check_traced, frozen_pytree, is_traced, require_concrete
 from dpjax.simplex import exact, theorem1
 from dpjax.simplex import theorem1 as omega
@@ -332,6 +333,7 @@ class MatrixMechanism:
 
         A P with a value is checked on the host against the public rows. One key and one matrix: use jax.vmap for a batch.
         """
+        key = checked_key(key)
         return self.draws(key, P, 1)[0]
 
     def draws(self, key: Array, P: Shares, n_draws: int, first: int = 0) -> Float[Array, "draws rows n"]:

@@ -28,6 +28,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from dpjax._errors import invalid, require
+from dpjax._random import checked_key
 from dpjax._tracing import check_traced, frozen_pytree, in_float64, is_traced, require_concrete
 from dpjax.simplex import exact, theorem1
 from dpjax.simplex import exact as renyi
@@ -320,6 +321,7 @@ class DirichletMechanism:
         checked on the host; a traced one is taken as it is. In the dtype of C; differentiable once in k and C, at a fixed quantile. One key, and
         leading axes of C are a batch of independent draws. Every vector drawn is a release of its own.
         """
+        key = checked_key(key)
         self._public()
         if not is_traced(C, self.eta, self.n_categories):
             check_shares(C, np.asarray(self.eta), np.asarray(self.n_categories))

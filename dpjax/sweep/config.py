@@ -35,6 +35,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import os
 import pathlib
 import re
 import tomllib
@@ -113,6 +114,11 @@ class OutputTable(Table):
 
     dir: str | None = None
 
+    @pydantic.field_validator("dir")
+    @classmethod
+    def _at_home(cls, dir: str | None) -> str | None:
+        return None if dir is None else os.path.expanduser(dir)
+
 
 class Config(Table):
     """A whole config; `data` and `mechanism` stay tables, for the reader of the data and the workload to check."""
@@ -147,10 +153,16 @@ def load_config(path: str | pathlib.Path, overrides: Iterable[str] = ()) -> Conf
 
 def from_table(table: Mapping[str, Any], overrides: Iterable[str] = ()) -> Config:
     """The config in a parsed table, after `overrides`."""
-    table = dict(table)
-    for override in overrides:
+    table, given = dict(table), list(overrides)
+    for override in given:
         table = _override(table, override)
-    return validated(Config, table)
+    config = validated(Config, table)
+    for override in given:
+        key = override.partition("=")[0].strip()
+        name = key.removeprefix("mechanism.")
+        if name != key and name in config.sweep.axes:
+            raise InputError("--set", f"is {override!r}", f"{name} is an axis, which would be taken instead: set sweep.axes.{name}")
+    return config
 
 
 def _override(table: dict[str, Any], text: str) -> dict[str, Any]:

@@ -15,10 +15,12 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from dpjax._errors import invalid, require
+from dpjax._random import Words, checked_key
 from dpjax._tracing import at_trace_time, check_traced, float_dtype, is_traced
 from dpjax.trajectory import batch
 from dpjax.trajectory.batch import StepCache, TrajectoryState, Walks
 from dpjax.trajectory.graph import (
+    Matrix,
     Parameter,
     Start,
     Trajectory,
@@ -62,6 +64,7 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
         Returns:
             The state, a pytree, and the private states, int32 of `shape`.
         """
+        key = checked_key(key, several=True)
         shape = tuple(shape) or key.shape
         if shape == () and not is_traced(self, key, start):
             cumulative = batch.cumulative_on_host(initial_law(self.graph, start))
@@ -98,6 +101,7 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
         Raises:
             InputError: s is no state or not in the cache, the cache is another mechanism's, or a cache is needed.
         """
+        key = checked_key(key, several=True)
         single = cache is None and np.ndim(s) == 0 and state.private.ndim == 0 and key.shape == ()
         if single and not is_traced(self, key, state, s):
             target = state_index(self.graph, s)
@@ -124,7 +128,7 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
                 invalid("s", int(missing[0]), "make the cache with m.cache(targets) of all the states that occur", problem="")
         return jnp.asarray(states.astype(np.int32))
 
-    def _first_words(self, start: Start) -> batch.Cumulative:
+    def _first_words(self, start: Start) -> Words:
         """The cumulative law of s'_0 as words."""
         if is_traced(self.chain.matrix, start):
             return split(cumulative_states(traced_initial_law(self.graph, start, float_dtype(self, start))))
@@ -140,7 +144,7 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
         trajectory: two states or more; with `check`, every transition must have positive probability (ValueError naming the step).
         start: as in `init`; s_0 itself is never used.
         """
-        batch.require_key(key)
+        key = checked_key(key)
         if is_traced(self, key, trajectory, start):
             return self.traced_draw(key, trajectory, start, check)
         targets = trajectory_indices(self.graph, trajectory, check)[1:]
@@ -160,7 +164,7 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
         Row i is `privatize(fold_in(key, first + i), trajectory)`: the same whatever the batch it is drawn in. Arguments as in
         `privatize`.
         """
-        batch.require_key(key)
+        key = checked_key(key)
         if is_traced(self, key, trajectory, start, first):
             return self.traced_draw(key, trajectory, start, check, n, first)
         targets = trajectory_indices(self.graph, trajectory, check)[1:]
@@ -182,8 +186,8 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
         else:
             distinct, position = np.unique(states[1:], return_inverse=True)
             cache, position = self.cache(distinct), position.astype(np.int32)
-        tables = tuple(word.reshape(-1, cache.neighbours.n_slots) for word in cache.table)
-        return cache.neighbours, Walks(self._first_words(start), tables, position)
+        high, low = (word.reshape(-1, cache.neighbours.n_slots) for word in cache.table)
+        return cache.neighbours, Walks(self._first_words(start), (high, low), position)
 
     def _stretches(self, targets: Int[np.ndarray, " steps"]) -> Iterator[batch.Stretch]:
         for distinct, position in batch.segments(targets, self.graph.neighbours.n_slots):
@@ -245,7 +249,7 @@ class OneLoss(TrajectoryProtocol):
         """What replacing one state by any other costs, nats."""
         raise TypeError("a mechanism states what a substitution costs")
 
-    def loss_bounds(self) -> Float[np.ndarray, "n n"]:
+    def loss_bounds(self) -> Matrix:
         """The proved bound on the loss of replacing i by j at one time: the same off the diagonal, nats."""
         return self.each * (1.0 - np.eye(self.graph.n_states))
 

@@ -35,6 +35,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, Shaped
 
+from dpjax._random import checked_key
 from dpjax._tracing import at_trace_time, is_traced
 from dpjax.chains import MarkovChain
 from dpjax.trajectory import batch
@@ -137,7 +138,7 @@ class OfflineMechanism(WithinRadius, TrajectoryProtocol):
         start: an index makes s'_0 public and fixed; n probabilities, or None for the chain's initial distribution, are p_0 in the
         law above (s'_0 is then drawn from p_0 times the message of the rest, not from p_0). check: as for Mechanism 1.
         """
-        batch.require_key(key)
+        key = checked_key(key)
         if is_traced(self, key, trajectory, start):
             return self.traced_draw(key, trajectory, start, check)
         states = trajectory_indices(self.graph, trajectory, check)
@@ -148,7 +149,7 @@ class OfflineMechanism(WithinRadius, TrajectoryProtocol):
         self, key: Key[Array, ""], trajectory: Trajectory, n: int, start: Start = None, first: int = 0, check: bool = True
     ) -> Int[Array, "n steps"]:
         """`n` private trajectories, (n, n_transitions + 1) int32; row i is `privatize(fold_in(key, first + i), trajectory)`."""
-        batch.require_key(key)
+        key = checked_key(key)
         if is_traced(self, key, trajectory, start, first):
             return self.traced_draw(key, trajectory, start, check, n, first)
         states = trajectory_indices(self.graph, trajectory, check)

@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from dpjax._random import open_uniform
+from dpjax._random import checked_key, open_uniform
 from dpjax._tracing import float_dtype, is_traced
 from dpjax.chains import MarkovChain
 from dpjax.paths import distances_to, edge_lengths
@@ -42,6 +42,7 @@ from dpjax.trajectory.graph import (
     Start,
     TracedGraph,
     Trajectory,
+    Vector,
     at_most_one,
     graph_of,
     plain,
@@ -168,7 +169,7 @@ class RandomisedResponse(OneLoss):
         """P(s'_t != s_t) = 1 - tau."""
         return (self.graph.n_states - 1) * self.other
 
-    def law(self, state: Any) -> Float[np.ndarray, " n"] | Float[Array, " n"]:
+    def law(self, state: Any) -> Vector:
         """P(reported | sensitive `state`), float64."""
         if is_traced(self.epsilon, state):
             return jnp.where(jnp.arange(self.graph.n_states) == state, self.keep, self.other)
@@ -176,7 +177,7 @@ class RandomisedResponse(OneLoss):
         law[state] = self.keep
         return law
 
-    def expected_errors(self, trajectory: Trajectory) -> Float[np.ndarray, " steps"] | Float[Array, " steps"]:
+    def expected_errors(self, trajectory: Trajectory) -> Vector:
         """E G(s'_t, s_t) for t = 0..n, nats, exactly."""
         states = trajectory_indices(self.graph, trajectory, check=False)
         if is_traced(self, states):
@@ -184,11 +185,14 @@ class RandomisedResponse(OneLoss):
         distinct, position = np.unique(states, return_inverse=True)
         return self.other * distances_to(self.chain, distinct).sum(axis=1)[position]
 
-    def infeasible_rate(self, trajectory: Trajectory) -> Float[np.ndarray, " transitions"] | Float[Array, " transitions"]:
+    def infeasible_rate(self, trajectory: Trajectory) -> Vector:
         """P(the chain has no transition from s'_{t-1} to s'_t), t = 1..n, exactly."""
         states = trajectory_indices(self.graph, trajectory, check=False)
         before, after = states[:-1], states[1:]
         excess = self.keep - self.other
+        leaves: Any
+        arrives: Any
+        edges: Any
         if is_traced(self, states):
             edge = jnp.isfinite(self._lengths(float_dtype(self))).astype(float_dtype(self))
             leaves, arrives, edges = edge.sum(axis=1), edge.sum(axis=0), edge.sum()
@@ -202,7 +206,7 @@ class RandomisedResponse(OneLoss):
         self, key: Key[Array, ""], trajectory: Trajectory, start: Start = None, check: bool = False
     ) -> Int[Array, " steps"]:
         """A reported trajectory, s'_0 included: state indices, int32. start is not read: s_0 is reported as any other state."""
-        batch.require_key(key)
+        key = checked_key(key)
         states = trajectory_indices(self.graph, trajectory, check).astype(np.int32)
         return respond(key, jnp.asarray(states), jnp.int32(self.graph.n_states), jnp.float32(self.keep))
 
@@ -210,7 +214,7 @@ class RandomisedResponse(OneLoss):
         self, key: Key[Array, ""], trajectory: Trajectory, n: int, start: Start = None, first: int = 0, check: bool = False
     ) -> Int[Array, "n steps"]:
         """`n` reported trajectories, (n, n_transitions + 1) int32; row i is `privatize(fold_in(key, first + i), trajectory)`."""
-        batch.require_key(key)
+        key = checked_key(key)
         states = trajectory_indices(self.graph, trajectory, check)
         batch.require_lanes(n, 0 if is_traced(first) else first, len(states))
         return _draw(self._reports(states), self.graph.neighbours, key, first, n)
@@ -240,7 +244,7 @@ class RandomisedResponse(OneLoss):
         """The reports, ready to be drawn."""
         return self._reports(states)
 
-    def exact_law(self, trajectory: Trajectory, start: Start = None, check: bool = False) -> ReportedLaw | TracedReports:
+    def exact_law(self, trajectory: Trajectory, start: Start = None, check: bool = False) -> Any:
         """The exact law of `privatize`; where some transition is impossible the moments of the entropy are infinite."""
         states = trajectory_indices(self.graph, trajectory, check)
         if is_traced(self, states):
