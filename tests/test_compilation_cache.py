@@ -121,6 +121,7 @@ P = np.random.default_rng(0).dirichlet(np.ones(9), 9) * (np.arange(9)[:, None] !
 chain = dpjax.MarkovChain.from_matrix(sparse.csr_array(P / P.sum(axis=1, keepdims=True)))
 m = dpjax.TrajectoryMechanism(chain, epsilon=1.0, rho=1.0)
 m.sample(jax.random.key(0), [0, 1, 2, 3, 1], 5)
+dpjax.stationary_distribution(P / P.sum(axis=1, keepdims=True))
 dpjax.shortest_paths(chain, "floyd_warshall")
 dpjax.DirichletMechanism(k=20.6, eta=0.073, n_records=98, n_categories=5).privatize(jax.random.key(1), np.full(5, 0.2))
 print(ran.count("cache_hits"), ran.count("cache_misses"))
@@ -135,5 +136,5 @@ def test_the_second_process_of_a_job_compiles_nothing(clean, tmp_path):
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         counted.append([int(word) for word in done.stdout.split()])
-    assert counted[0][1] > 10
     assert counted[1] == [sum(counted[0]), 0]
+    assert 10 <= sum(counted[0]) <= 25  # power; and 81 where programs were made of the constants of a program

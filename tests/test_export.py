@@ -155,19 +155,19 @@ SIZES = {
 }
 
 
-def length(exported):
-    """The length of the program's text without the source locations, which depend on the checkout."""
+def program(exported):
+    """The program's text without its source locations, which depend on the checkout and name test functions."""
     lines = (line for line in exported.mlir_module().splitlines() if not line.startswith("#loc"))
-    return len(re.sub(r" loc\([^()]*\)", "", "\n".join(lines)))
+    return re.sub(r" loc\([^()]*\)", "", "\n".join(lines))
 
 
 def check(exported, size, wide=False):
-    text = exported.mlir_module()
+    text = program(exported)
     assert "callback" not in text
     assert not re.findall(r"custom_call @([\w.]+)", text)  # none, of Python or not
     assert wide or not re.search(r"\bf64\b|xf64>", text)
     assert not any(out.dtype == np.float64 for out in exported.out_avals)
-    assert length(exported) <= MARGIN * size
+    assert len(text) <= MARGIN * size
 
 
 @pytest.mark.parametrize("name", HOT)
@@ -187,6 +187,6 @@ def test_the_checks_see_a_callback_and_a_float64_and_a_large_program():
     with jax.enable_x64(True), pytest.raises(AssertionError):
         check(export.export(jax.jit(lambda x: x.astype(jnp.float64)), platforms=("cuda",))(f()), 10**6)
     small = export.export(jax.jit(jnp.sin), platforms=("tpu",))(f())
-    check(small, length(small))
+    check(small, len(program(small)))
     with pytest.raises(AssertionError):
-        check(small, length(small) / 2)
+        check(small, len(program(small)) / 2)

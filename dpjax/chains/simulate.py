@@ -80,7 +80,7 @@ def transition_table(chain: Any) -> TransitionTable:
         return TransitionTable(_traced_running_sums(chain), None)
     array = np.asarray(chain) if isinstance(chain, jax.Array) else as_floats(chain).astype(jnp.zeros(()).dtype)
     require_one_square(array)
-    with jax.ensure_compile_time_eval():
+    with jax.core.eval_context():
         require_stochastic(jax.device_put(array))
     return TransitionTable(jax.device_put(_running_sums(array)), None)
 
