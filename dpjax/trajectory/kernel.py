@@ -184,7 +184,8 @@ def neighbours_of(edges: Edges, even: bool = False) -> Neighbours:
         packing.width.astype(np.int32),
     )
     with jax.enable_x64(True):
-        return Neighbours(*jax.device_put(host), blocks=packing.blocks)  # jnp.asarray would compile a program for each
+        arrays: tuple[Array, ...] = jax.device_put(host)  # jnp.asarray would compile a program for each
+    return Neighbours(*arrays, packing.blocks)
 
 
 def dense_neighbours(lengths: Float[Array, "n n"]) -> Neighbours:
