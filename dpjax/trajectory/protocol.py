@@ -1,6 +1,6 @@
 """The protocol of mechanisms on a trajectory, and their registry.
 
-A mechanism is a frozen value on the host: it checks its arguments and hands numbers to pure functions. `TrajectoryProtocol` is what
+A mechanism is a frozen value and a pytree: it checks its arguments where they are concrete and hands numbers to pure functions. `TrajectoryProtocol` is what
 everything else calls: draws (`privatize`, `sample`; `init` and `step` of those that run online), the exact law of its output, its
 neighbouring relation, the proved bound on what one substitution loses, and `matched`, the same mechanism at a target. Sweeps, the
 comparison, the audit and the reports know a mechanism by these methods alone.

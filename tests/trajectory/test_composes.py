@@ -52,6 +52,10 @@ from dpjax.trajectory import (
 from dpjax.trajectory import steps as steps_module
 from dpjax.trajectory.batch import TrajectoryState
 from dpjax.trajectory.kernel import reached, split, split_on_host
+from dpjax.trajectory.protocol import unregister
+from tests.toy_trajectory import HopMechanism
+
+unregister("hops")  # the import registered it
 
 WHOLE = "its values are states or counts, without a derivative"
 BY_VMAP = "one at a time; the error names jax.vmap"
@@ -546,6 +550,22 @@ def test_a_mechanism_is_an_argument_and_carries_a_gradient():
     assert np.asarray(slope.chain.matrix).shape == (4, 4)
     drawn = jax.jit(lambda m, key: m.privatize(key, WORD))(one(2.0), KEY)
     assert np.asarray(drawn).tolist() == np.asarray(one(2.0).privatize(KEY, WORD)).tolist()
+
+
+def test_a_mechanism_of_a_users_own_composes():
+    def error(epsilon):
+        return exact_law(HopMechanism(CHAIN, epsilon=epsilon), WORD).expected_error.sum()
+
+    m, h = HopMechanism(CHAIN, epsilon=2.0, changed=2), 1e-5
+    with jax.enable_x64(True):
+        slope = jax.jit(jax.grad(error))(1.5)
+        np.testing.assert_allclose(slope, (error(1.5 + h) - error(1.5 - h)) / (2 * h), rtol=1e-6)
+        epsilons = np.array([0.5, 4.0])
+        drawn = jax.jit(jax.vmap(lambda e: HopMechanism(CHAIN, epsilon=e).privatize(KEY, WORD)))(epsilons)
+    assert np.asarray(drawn).tolist() == [
+        np.asarray(HopMechanism(CHAIN, epsilon=float(e)).privatize(KEY, WORD)).tolist() for e in epsilons
+    ]
+    assert np.asarray(jax.jit(lambda key, word: scanned(m, key, 1, word))(KEY, LONG)).tolist() == looped(m, KEY, 1, LONG)
 
 
 @pytest.mark.parametrize(
