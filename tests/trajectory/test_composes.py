@@ -421,6 +421,18 @@ def test_a_vmap_over_users_is_the_loop_over_them_and_one_key_serves_a_tick():
     assert keyed.tolist() == np.asarray(jax.vmap(M.init)(keys)[1]).tolist() == [int(M.init(k)[1]) for k in keys]
 
 
+@pytest.mark.parametrize("m", [M, OFFLINE, CHEN, REPORTS], ids=lambda m: m.name)
+def test_a_key_alone_that_is_traced_gives_the_same_draws_without_float64(m):
+    keys = jax.random.split(KEY, 40)
+    paths = np.asarray(jax.jit(jax.vmap(lambda key: m.privatize(key, WORD)))(keys))
+    assert paths.tolist() == [np.asarray(m.privatize(key, WORD)).tolist() for key in keys]
+    assert (
+        np.asarray(jax.jit(lambda key, first: m.sample(key, WORD, 5, first=first))(KEY, 7)).tolist()
+        == m.sample(KEY, WORD, 5, first=7).tolist()
+    )
+    assert "f64" not in str(jax.make_jaxpr(lambda key: m.privatize(key, WORD))(KEY))
+
+
 def test_a_table_of_the_targets_in_use():
     states, s = users()
     kept = M.cache([3, 1, 1])
