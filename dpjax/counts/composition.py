@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 
 from dpjax._errors import require
+from dpjax._tracing import require_concrete
 from dpjax.counts.neighbours import Neighbours
 from dpjax.simplex._rounding import Claim, Number, Numbers, Real, check_delta, check_epsilon, plain
 
@@ -75,6 +76,7 @@ def composed_delta(releases: Releases, epsilon: Real, *, grid: Number = GRID, ta
 
     releases: pairs (mechanism, count); all under one adjacency. NumPy float64, at least 1e-12.
     """
+    require_concrete(epsilon, "epsilon", "compose outside the transformed function")
     values = np.asarray(check_epsilon(epsilon))
     found = _composed(releases, grid, tail).get_delta_for_epsilon(values.ravel())
     return plain(np.minimum(np.asarray(found) + CONVOLVED, 1.0).reshape(values.shape))
@@ -82,6 +84,7 @@ def composed_delta(releases: Releases, epsilon: Real, *, grid: Number = GRID, ta
 
 def composed_epsilon(releases: Releases, delta: Number, *, grid: Number = GRID, tail: Number = TAIL) -> np.float64:
     """On the host: the smallest epsilon found whose composed delta is at most delta (from 1e-11 on); +inf where none is."""
+    require_concrete(delta, "delta", "compose outside the transformed function")
     require(bool(check_delta(delta) >= 10 * CONVOLVED), "delta", delta, "composed losses are right to 1e-12: take 1e-11 or more")
     return np.float64(_composed(releases, grid, tail).get_epsilon_for_delta(float(delta) - CONVOLVED) * (1 + RAISED))
 
@@ -124,6 +127,7 @@ def _curve(mechanism: Mechanism, last: int, grid: float) -> tuple[Numbers, Numbe
 
 
 def _composed(releases: Releases, grid: Number, tail: Number) -> Any:
+    require_concrete([mechanism for mechanism, _ in releases], "releases", "compose outside the transformed function")
     require(len(releases) > 0, "releases", releases, "give one release or more")
     relations = {neighbours_of(mechanism).word for mechanism, _ in releases}
     require(len(relations) == 1, "releases", sorted(relations), "compose releases under one adjacency")

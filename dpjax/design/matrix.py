@@ -30,6 +30,7 @@ from jaxtyping import Array, Float
 from dpjax._errors import invalid, require
 from dpjax._random import checked_key
 from dpjax._rationals import decimal_up, shown
+from dpjax._tracing import require_concrete
 from dpjax.counts import Neighbours, PseudocountMechanism
 from dpjax.design.optimise import require_loss_of_trace
 from dpjax.design.stationary import StationaryLaw, stationary_moments
@@ -71,6 +72,9 @@ def certify(
     mechanism: MatrixMechanism | PseudocountMechanism, epsilon: float, delta: float, statements: tuple[str, ...] = ()
 ) -> Certificate:
     """On the host: the certificate of a mechanism at (epsilon, delta); ValueError, with what it has instead, if it does not meet them."""
+    require_concrete(
+        (mechanism, epsilon, delta), "mechanism or target", "certify outside the transformed function: a certificate is words"
+    )
     adjacency = _adjacency(mechanism)
     found = float(np.asarray(mechanism.exact_delta(epsilon)))
     if not found <= delta:

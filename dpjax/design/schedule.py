@@ -35,6 +35,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from dpjax._errors import require, require_number
 from dpjax._random import checked_key
+from dpjax._tracing import require_concrete
 from dpjax.chains import MarkovChain
 from dpjax.design.optimise import Objective, Progress, minimise, require_loss_of_trace, require_scalar
 from dpjax.simplex._rounding import float64
@@ -69,6 +70,7 @@ def expected_errors(walk: Walk, scales: Float[Array, " steps"] | Float[np.ndarra
 
     One schedule: use jax.vmap for a batch.
     """
+    require(np.ndim(scales) == 1, "scales", np.shape(scales), "give one scale for each step; use jax.vmap for a batch")
     dtype = jnp.result_type(scales)
     walk = jax.tree.map(lambda x: jnp.asarray(x, dtype) if jnp.issubdtype(jnp.result_type(x), jnp.floating) else x, walk)
     V, P = jnp.asarray(walk.distances), jnp.asarray(walk.P)
@@ -176,6 +178,7 @@ def epsilon_schedule(
     loss: a function of the array E V_1..E V_n, in jax.numpy. start: a public first state that both trajectories share, or None: each draws
     its own from the chain's initial law. The chain is public; nothing else is read. Never worse than the constant schedule.
     """
+    require_concrete((chain, total, weights), "chain, total or weights", "search outside the transformed function")
     b = n_steps if changed_states is None else changed_states
     _check(chain, total, n_steps, b)
     chosen, given = _loss(weights, loss, n_steps)

@@ -32,6 +32,7 @@ from jaxtyping import Array, Float
 from scipy import sparse
 
 from dpjax._errors import invalid, require, require_number
+from dpjax._tracing import require_concrete
 from dpjax.chains import MarkovChain
 from dpjax.counts import PseudocountMechanism, least_pseudocount
 from dpjax.design.matrix import Adjacency, MatrixDesign, smoothed_rows
@@ -141,6 +142,8 @@ def design_matrix(
     this; below 1 the first-order law promises more than it keeps, and a search would find just that; 0 lifts it. progress: called with
     lines of text. Deterministic given `seed`.
     """
+    given = (epsilon, delta, n_records, minimum_count, public_model)
+    require_concrete(given, "the target or the public facts", "search outside the transformed function")
     for name, value in (("epsilon", epsilon), ("delta", delta)):
         require_number(value, name, "give a finite number")
     facts = _checked(n_records, support, minimum_count, public_model)

@@ -86,6 +86,7 @@ def stationary_moments(Q: Float[Array, "n n"], k: Float[Array, " n"]) -> Station
 
     One matrix: use jax.vmap for a batch. Q (n, n) irreducible, the mean of the private matrix; k (n,), +inf for a row that is no draw.
     """
+    require(Q.ndim == 2, "Q", Q.shape, "give one square matrix, (n, n); use jax.vmap for a batch")
     pi, A = law_and_deviation(Q)
     u = pi / (k + 1)
     weighted = Q * (u * pi)[:, None]
@@ -130,7 +131,7 @@ def stationary_law(P: Any, k: Float[Array, " n"] | np.ndarray | float) -> Statio
         return StationaryLaw(*(np.asarray(x) for x in found))
 
 
-def _require_each(k: Numbers, P: Numbers) -> None:
+def _require_each(k: Any, P: Any) -> None:
     each = k.ndim == 0 or k.shape == P.shape[:1]
     require(each, "k", k.shape, "give one number, or one for each row; use jax.vmap for a batch")
 
@@ -237,6 +238,7 @@ def stationary_elasticity(
 
 def first_order_elasticity(P: Numbers, k: Numbers) -> Numbers:
     """R_ji to first order, in closed form, (n, rows); for large k. Traced: in the dtype of what is traced. One matrix: use jax.vmap for more."""
+    require(np.ndim(P) == 2, "P", np.shape(P), "give one square matrix, (n, n); use jax.vmap for a batch")
     if is_traced(P, k):
         return _traced_elasticity(*(jnp.asarray(x, traced_dtype(P, k)) for x in (P, k)))
     matrix, concentration = np.asarray(P, np.float64), np.asarray(k, np.float64)

@@ -154,3 +154,51 @@ def test_bad_input_is_named(arguments, named):
     good = {"alpha": SHAPES, "n_draws": 3, "first": 0}
     with pytest.raises(ValueError, match=named):
         log_gamma_draws(KEY, **(good | arguments))
+
+
+def branches_of(jaxpr):
+    """How many conditionals and how many choices are on whole arrays of draws, in a jaxpr and all inside it."""
+    found = {"cond": 0}
+    waiting = [jaxpr]
+    while waiting:  # ends: a program is finite
+        for equation in waiting.pop().eqns:
+            found["cond"] += equation.primitive.name == "cond"
+            waiting.extend(jax.core.jaxprs_in_params(equation.params))
+    return found["cond"]
+
+
+def test_the_branch_for_shapes_below_one_stays_a_branch_under_vmap():
+    """It became a choice between both branches, on a hash spread over the batch: XLA then moved that spreading one operation a pass."""
+    from dpjax.simplex import dirichlet
+
+    def loss(k):
+        return jnp.sum(dirichlet(KEY, k * jnp.arange(1.0, 6.0, dtype=jnp.float32), 30) ** 2)
+
+    ks = jnp.arange(1, 8, dtype=jnp.float32)
+    for f in (loss, jax.vmap(loss), jax.vmap(jax.grad(loss)), jax.grad(lambda ks: jax.vmap(loss)(ks).sum())):
+        x = ks[0] if f is loss else ks
+        assert branches_of(jax.make_jaxpr(f)(x).jaxpr) == 1
+    mixed = jnp.array([0.05, 20.0], jnp.float32)  # one lane with shapes below 1, one without
+    found, loop = jax.vmap(loss)(mixed), [loss(k) for k in mixed]
+    np.testing.assert_allclose(found, loop, rtol=1e-6)
+
+
+def test_a_vmapped_gradient_of_a_draw_compiles_without_a_report_of_a_loop(capfd):
+    """A program that no cache holds: its constant is new. `log_dirichlet`'s and a matrix' gradients were reported too."""
+    import time
+
+    from dpjax.simplex import dirichlet
+
+    salt = 1 + (time.time_ns() % 10**6) * 1e-6
+
+    def loss(a):
+        return salt * jnp.sum(dirichlet(KEY, a, 7) ** 2)
+
+    points = jnp.asarray(np.random.default_rng(3).uniform(0.3, 4.0, (3, 6, 6)), jnp.float32)
+    values, slopes = jax.jit(jax.vmap(jax.value_and_grad(loss)))(points)
+    assert "simplif" not in capfd.readouterr().err
+    one = jax.jit(jax.value_and_grad(loss))
+    for value, slope, point in zip(values, slopes, points, strict=True):
+        expected = one(point)
+        np.testing.assert_allclose(value, expected[0], rtol=1e-5)
+        np.testing.assert_allclose(slope, expected[1], rtol=1e-4, atol=1e-5 * np.abs(slope).max())
