@@ -55,6 +55,7 @@ from dpjax.simplex.gamma import log_dirichlet_kernel
 
 Numbers = Float[Array, "*shape"] | Float[np.ndarray, "*shape"]
 Vector = Float[Array, " n"] | Float[np.ndarray, " n"]
+Matrix = Float[Array, "n rows"] | Float[np.ndarray, "n rows"]
 
 
 class StationaryLaw(NamedTuple):
@@ -131,7 +132,7 @@ def stationary_law(P: Any, k: Float[Array, " n"] | np.ndarray | float) -> Statio
         return StationaryLaw(*(np.asarray(x) for x in found))
 
 
-def _require_each(k: Numbers, P: Numbers) -> None:
+def _require_each(k: Any, P: Any) -> None:
     each = k.ndim == 0 or k.shape == P.shape[:1]
     require(each, "k", k.shape, "give one number, or one for each row; use jax.vmap for a batch")
 
@@ -236,7 +237,7 @@ def stationary_elasticity(
     )
 
 
-def first_order_elasticity(P: Numbers, k: Numbers) -> Numbers:
+def first_order_elasticity(P: Any, k: Any) -> Matrix:
     """R_ji to first order, in closed form, (n, rows); for large k. Traced: in the dtype of what is traced. One matrix: use jax.vmap for more."""
     require(np.ndim(P) == 2, "P", np.shape(P), "give one square matrix, (n, n); use jax.vmap for a batch")
     if is_traced(P, k):
