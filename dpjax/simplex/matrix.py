@@ -345,10 +345,10 @@ class MatrixMechanism:
         require(np.shape(P) == shape, "P", np.shape(P), f"its shape must be that of the support, {shape}; use jax.vmap for a batch")
         matrix = as_float(P)
         if is_traced(P, self.rows.eta):
-            drawn = ~self._still
-            outside = jnp.where(self.rows.support, jnp.zeros_like(matrix), matrix)[drawn]
+            known = ~self._still
+            outside = jnp.where(self.rows.support, jnp.zeros_like(matrix), matrix)[known]
             check_traced(outside == 0, "P", "have positive entries inside the declared support alone")
-            check_traced_shares(matrix[drawn], self.rows.eta[drawn], self.rows.n_categories[drawn], "P")
+            check_traced_shares(matrix[known], self.rows.eta[known], self.rows.n_categories[known], "P")
         else:
             self._check(np.asarray(P))
         k, public = (jnp.asarray(x, dtype=matrix.dtype) for x in (self.k, self._public_rows()))
