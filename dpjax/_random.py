@@ -60,7 +60,7 @@ def checked_key(key: Any, several: bool = False) -> Key[Array, "*_"]:
     InputError for anything else: a seed, several keys unless `several`, a key of another generator, whose lanes depend on how they are mapped.
     """
     shape, dtype = np.shape(key) if hasattr(key, "shape") else None, getattr(key, "dtype", None)
-    typed = isinstance(key, jax.Array) and jnp.issubdtype(dtype, jax.dtypes.prng_key)
+    typed = isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
     one = "pass one: use jax.vmap for a batch, or jax.random.split for one key each"
     if not typed and dtype == np.uint32 and shape is not None and shape[-1:] == (2,):
         require(several or shape == (2,), "key", None, one, problem=f"is an array of raw keys of shape {shape}")

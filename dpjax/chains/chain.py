@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable
 from typing import Any
 
 import jax
@@ -123,7 +123,7 @@ class MarkovChain:
     initial: Float[np.ndarray, " n"] | Float[Array, "*batch n"] | None = None
 
     @classmethod
-    def from_counts(cls, counts: Any, labels: Sequence[Hashable] | None = None, initial: Any = None) -> MarkovChain:
+    def from_counts(cls, counts: Any, labels: Any = None, initial: Any = None) -> MarkovChain:
         """On the host: the chain of counts, (n, n) whole numbers, dense or sparse. ValueError names the entry, row or label at fault."""
         counts, named = matrix_of(counts, labels, "counts")
         whole = whole_counts(counts, named if named is not None and len(named) == np.shape(counts)[0] else None)
@@ -142,7 +142,7 @@ class MarkovChain:
         )
 
     @classmethod
-    def from_matrix(cls, P: Any, labels: Sequence[Hashable] | None = None, initial: Any = None) -> MarkovChain:
+    def from_matrix(cls, P: Any, labels: Any = None, initial: Any = None) -> MarkovChain:
         """The chain of a transition matrix, (n, n), dense or sparse; of one matrix: map over a batch with `jax.vmap`.
 
         Rows must sum to 1 within 1e-9 (1e-5 where P is float32) and are divided by their sums, so that they do in float64. A traced P,
@@ -154,9 +154,7 @@ class MarkovChain:
         return cls(matrix, named, None, _checked_law(vector_of(initial, named, "initial"), len(named)))
 
     @classmethod
-    def from_trajectories(
-        cls, sequences: Iterable[Sequence[Hashable]], initial: Any = None, labels: Sequence[Hashable] | None = None
-    ) -> MarkovChain:
+    def from_trajectories(cls, sequences: Any, initial: Any = None, labels: Any = None) -> MarkovChain:
         """On the host: the chain of the transitions inside each sequence of labels; states sorted, or as met where they cannot be.
 
         labels: the states and their order, words such as NA among them, which are missing values otherwise.
@@ -165,9 +163,7 @@ class MarkovChain:
         return cls.from_counts(counts, named, initial)
 
     @classmethod
-    def from_pairs(
-        cls, pairs: Iterable[Sequence[Hashable]], labels: Sequence[Hashable] | None = None, initial: Any = None
-    ) -> MarkovChain:
+    def from_pairs(cls, pairs: Any, labels: Any = None, initial: Any = None) -> MarkovChain:
         """On the host: the chain of (from, to) pairs; `labels` fixes the states and their order."""
         counts, named = counts_of_pairs(pairs, labels)
         return cls.from_counts(counts, named, initial)

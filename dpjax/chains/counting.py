@@ -254,7 +254,7 @@ _DENSE_AT_MOST = 8192  # states of a sparse matrix that a function of dense ones
 _LARGEST = 2**53
 
 
-def counts_of_pairs(pairs: Iterable[Sequence[Hashable]], labels: Sequence[Hashable] | None = None) -> tuple[Counts, Labels]:
+def counts_of_pairs(pairs: Any, labels: Any = None) -> tuple[Counts, Labels]:
     """Counts of (from, to) pairs, and the labels of rows and columns: `labels` if given, else those met, sorted (or as met, if not
     sortable).
 
@@ -273,9 +273,7 @@ def counts_of_pairs(pairs: Iterable[Sequence[Hashable]], labels: Sequence[Hashab
     return _tally(start, end, len(chosen), [pair[2] for pair in listed]), chosen
 
 
-def counts_of_trajectories(
-    sequences: Iterable[Sequence[Hashable]], labels: Sequence[Hashable] | None = None
-) -> tuple[Counts, Labels]:
+def counts_of_trajectories(sequences: Any, labels: Any = None) -> tuple[Counts, Labels]:
     """Counts of the transitions inside each sequence (none from one to the next), and the labels: `labels` if given, else those met, sorted
     where they can be.
 

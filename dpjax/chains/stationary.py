@@ -224,11 +224,7 @@ def _tiled(P: Float[Array, "b n n"]) -> Float[Array, "b n"]:
     """A pass over tiles of matrices; the last one overlaps its neighbour rather than being padded, which would copy everything."""
     b, n, _ = P.shape
     few = n <= MOST_STATES
-
-    def eliminate(P: Float[Array, "t n n"]) -> Float[Array, "t n"]:
-        pi = (eliminate_unrolled if few else _eliminate_in_panels)(P)
-        return jax.lax.cond(jnp.isnan(pi[:, 0]).any(), lambda: _once_more(P, pi), lambda: pi)
-
+    eliminate = _few if few else _in_two_attempts
     tile = -(-b // max(1, -(-b // _LANES))) if few else max(1, min(_TILE, _TILE_ENTRIES // n**2))
     if b <= tile:
         return eliminate(P)
@@ -248,11 +244,32 @@ def _more_lanes(axis_size: int, in_batched: list[bool], P: Float[Array, "v b n n
     return _tiled(P.reshape(-1, *P.shape[2:])).reshape(P.shape[:-1]), True
 
 
-def _once_more(P: Float[Array, "t n n"], pi: Float[Array, "t n"]) -> Float[Array, "t n"]:
-    """`pi` with what is NaN found towards a state of a closed class."""
-    state = closed_state(P)
-    found = _exchanged_along(_eliminate_in_panels(_exchanged(P, state)), state, 1)
-    return jnp.where(jnp.isnan(pi), found, pi)
+def _few(P: Float[Array, "t n n"]) -> Float[Array, "t n"]:
+    """The laws of matrices of few states; what is NaN is found once more towards a state of a closed class."""
+    pi = eliminate_unrolled(P)
+
+    def once_more() -> Float[Array, "t n"]:
+        state = closed_state(P)
+        found = _exchanged_along(_eliminate_in_panels(_exchanged(P, state)), state, 1)
+        return jnp.where(jnp.isnan(pi), found, pi)
+
+    return jax.lax.cond(jnp.isnan(pi[:, 0]).any(), once_more, lambda: pi)
+
+
+def _in_two_attempts(P: Float[Array, "t n n"]) -> Float[Array, "t n"]:
+    """The same of more states, in a loop of one turn or two: the elimination, most of the program, is compiled once."""
+
+    def attempt(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        turn, at, pi = state
+        A = jax.lax.cond(turn > 0, lambda: _exchanged(P, at), lambda: P)
+        found = _exchanged_along(_eliminate_in_panels(A), at, 1)
+        pi = jnp.where(jnp.isnan(pi), found, pi)
+        again = (turn == 0) & jnp.isnan(pi[:, 0]).any()
+        return jnp.where(again, jnp.int32(1), jnp.int32(2)), jax.lax.cond(again, closed_state, lambda _: at, P), pi
+
+    start = jnp.int32(0), jnp.zeros(P.shape[0], jnp.int32), jnp.full(P.shape[:2], jnp.nan, P.dtype)
+    # ends: the first turn leaves 1 or 2, the second 2
+    return jax.lax.while_loop(lambda state: state[0] < 2, attempt, start)[2]
 
 
 def _eliminate_in_panels(A: Float[Array, "b n n"]) -> Float[Array, "b n"]:
@@ -331,8 +348,8 @@ def finite_stationary(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n"]
     """`gth`, checked, its NaN done again in float64; several closed classes are a ValueError; a trace gets `gth` as it is."""
     if isinstance(P, jax.core.Tracer):
         return gth(P)
-    pi, marks = _with_marks(P)
-    least, gap, failed = np.asarray(marks)
+    pi = gth(P)
+    least, gap, failed = np.asarray(_marks(P, pi))
     refuse(P, least, gap)
     if not failed:
         return pi
@@ -344,10 +361,9 @@ def finite_stationary(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n"]
 
 
 @jax.jit
-def _with_marks(P: Float[Array, "*batch n n"]) -> tuple[Float[Array, "*batch n"], Float[Array, " marks"]]:
-    """The laws, and what the host must know before it trusts them: the `faults` of P, and 1 where some law is NaN, else 0."""
-    pi = gth(P)
-    return pi, jnp.stack([*faults(P), jnp.isnan(pi[..., 0]).any().astype(P.dtype)])
+def _marks(P: Float[Array, "*batch n n"], pi: Float[Array, "*batch n"]) -> Float[Array, " marks"]:
+    """What the host must know before it trusts the laws: the `faults` of P, and 1 where some law is NaN, else 0."""
+    return jnp.stack([*faults(P), jnp.isnan(pi[..., 0]).any().astype(P.dtype)])
 
 
 def _of_one_closed_class(P: Float[np.ndarray, "n n"], name: str) -> Float[np.ndarray, " n"]:

@@ -18,7 +18,7 @@ import typer
 from dpjax._errors import InputError
 from dpjax.cli import publishing
 from dpjax.cli.errors import DONE, FAILED, say
-from dpjax.cli.publishing import Account, LedgerOptions, check_paths, open_account, spending
+from dpjax.cli.publishing import Account, Budget, DataSet, Ledger, LedgerOptions, Memory, check_paths, open_account, spending
 
 Layout = Literal["auto", "matrix", "triples", "pairs", "parquet"]
 Outside = Literal["stop", "drop"]
@@ -88,17 +88,6 @@ DryRun = Annotated[
     ),
 ]
 Price = Annotated[bool, typer.Option("--price", help="Print the price and stop; no records are needed.")]
-Ledger = Annotated[
-    pathlib.Path | None, typer.Option(metavar="FILE", help="The ledger of this data set; it must allow the release.")
-]
-DataSet = Annotated[str | None, typer.Option(metavar="NAME", help="The ledger's name of the data set.")]
-Budget = Annotated[float | None, typer.Option(help="Make the ledger with this budget.")]
-Memory = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SIZE", help='What the command may take, such as "4GiB", instead of all that is free.', show_default=False
-    ),
-]
 Report = Annotated[pathlib.Path | None, typer.Option(metavar="FILE", help="Write a report for the data holder alone. PRIVATE.")]
 
 _DRAWS = range(1, 2**31 + 1)  # the plan refuses others
@@ -117,7 +106,6 @@ OPTIONS = {
     "pseudocount": "--pseudocount",
     "draws": "--resolution",
     "mechanism": "--mechanism",
-    "memory": "--memory",
 }
 
 if TYPE_CHECKING:

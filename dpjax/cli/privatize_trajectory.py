@@ -20,7 +20,7 @@ import typer
 from dpjax import _atomic as atomic
 from dpjax.cli import publishing
 from dpjax.cli.errors import DONE, check_output, is_heard, naming_options
-from dpjax.cli.publishing import Account, LedgerOptions, check_paths, open_account, spending
+from dpjax.cli.publishing import Account, Budget, DataSet, Ledger, LedgerOptions, Memory, check_paths, open_account, spending
 
 if TYPE_CHECKING:
     from dpjax.chains import MarkovChain
@@ -163,17 +163,6 @@ ChainAdjacency = Annotated[
 ChainStatement = Annotated[
     pathlib.Path | None, typer.Option(metavar="JSON", help="The statement of that release, instead of --chain-epsilon.")
 ]
-Ledger = Annotated[
-    pathlib.Path | None, typer.Option(metavar="FILE", help="The ledger of these trajectories; it must allow the release.")
-]
-DataSet = Annotated[str | None, typer.Option(metavar="NAME", help="The ledger's name of the trajectories.")]
-Memory = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SIZE", help='What the command may take, such as "4GiB", instead of all that is free.', show_default=False
-    ),
-]
-Budget = Annotated[float | None, typer.Option(help="Make the ledger with this budget.")]
 
 OPTIONS = {
     **publishing.OPTIONS,
@@ -184,7 +173,6 @@ OPTIONS = {
     "source": "--source",
     "the chain's epsilon": "--chain-epsilon",
     "the chain's delta": "--chain-delta",
-    "memory": "--memory",
 }
 _IN_STATEMENT = {"the chain's epsilon": "the epsilon of --chain-statement", "the chain's delta": "the delta of --chain-statement"}
 

@@ -10,7 +10,9 @@ import os
 import pathlib
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
 
 from dpjax import _atomic as atomic
 from dpjax._errors import invalid, require
@@ -21,11 +23,23 @@ if TYPE_CHECKING:
     from dpjax.release import ReleasePlan
     from dpjax.release.ledger import Due
 
+Ledger = Annotated[
+    pathlib.Path | None, typer.Option(metavar="FILE", help="The ledger of this data set; it must allow the release.")
+]
+DataSet = Annotated[str | None, typer.Option(metavar="NAME", help="The ledger's name of the data set.")]
+Budget = Annotated[float | None, typer.Option(help="Make the ledger with this budget.")]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE", help='What the command may take, such as "4GiB", instead of all that is free.', show_default=False
+    ),
+]
 OPTIONS = {
     "ledger": "--ledger",
     "data_set": "--data-set",
     "budget epsilon": "--budget-epsilon",
     "budget delta": "--budget-delta",
+    "memory": "--memory",
     "format": "--format",
     **{
         f"format[{name!r}]": f"--format {name}"

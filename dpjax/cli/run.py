@@ -112,16 +112,14 @@ def say(directory: pathlib.Path) -> None:
     """Print what the stored results have to say in words: which rows of a matrix can be made private, and at what epsilon."""
     from dpjax import _atomic as atomic
     from dpjax import sweep
-    from dpjax.plot.matrix import describe as describe_rows
-    from dpjax.plot.matrix import has_rows
-    from dpjax.plot.matrix import table as row_table
+    from dpjax.plot import matrix
 
     results = sweep.open(directory)
-    if has_rows(results):
-        words = describe_rows(results)
+    if matrix.has_rows(results):
+        words = matrix.describe(results)
         print(f"\n{words}\n")
         atomic.write(directory / "rows.md", lambda path: path.write_text(words + "\n", encoding="utf-8"))
-        atomic.write(directory / "rows.csv", lambda path: path.write_text(row_table(results), encoding="utf-8"))
+        atomic.write(directory / "rows.csv", lambda path: path.write_text(matrix.table(results), encoding="utf-8"))
         print(directory / "rows.csv")
 
 

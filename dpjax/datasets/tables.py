@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from dpjax._errors import InputError, invalid, require
-from dpjax._values import COUNTS, canonical, ends_of, frame_of, squashed, text_of
+from dpjax._values import COUNTS, canonical, ends_of, frame_of, is_missing_text, squashed, text_of
 from dpjax.datasets.text import (
     PathLike,
     Progress,
@@ -205,7 +205,7 @@ class Table:
                 self.passed["line with sep="] += 1
                 continue
             number, cells = self._row(number, line, lines, separator, quotes)
-            if line[0] == "#" and self._is_comment(number, line, cells, width, waiting):
+            if line[0] == "#" and not is_missing_text(cells[0]) and self._is_comment(number, line, cells, width, waiting):
                 continue
             if len(cells) == 1 and not cells[0]:
                 self.passed["blank lines"] += 1

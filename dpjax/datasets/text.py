@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
 from dpjax._errors import InputError, invalid
-from dpjax._values import COUNTS, canonical, squashed
+from dpjax._values import COUNTS, canonical, is_missing_text, squashed
 
 PathLike = str | pathlib.Path
 FROM = ("from", "source", "linksource", "origin", "pulocationid")  # names of the column of first states, in small letters
@@ -27,6 +27,7 @@ COUNT = COUNTS
 LARGEST = 2**63 - 1
 Progress = Callable[[int], object]  # of how many bytes more have been read
 _WHOLE = re.compile(r"[+-]?[0-9]+")
+_DIGITS = re.compile(r"[+-]?[0-9]+([.][0-9]*)?")
 
 
 @contextlib.contextmanager
@@ -152,7 +153,7 @@ def read_labels(path: PathLike, *, header: bool | None = None) -> tuple[str, ...
     found: dict[str, int] = {}
     for number, line in enumerate(text_lines(path), start=1):
         label = canonical(line)
-        if not label or (label.startswith("#") and number >= 1):
+        if not label or (label.startswith("#") and not is_missing_text(label)):
             continue
         if label in found:
             invalid_file(path, f"line {number} holds the label of line {found[label]}", "give every state one line")
@@ -168,7 +169,7 @@ def may_be_header(labels: tuple[str, ...]) -> bool:
     """Whether the first of the labels reads as the name of their column: a known one, or the only text above numbers."""
     if len(labels) < 2:
         return False
-    above_numbers = not is_number(labels[0]) and all(is_number(label) for label in labels[1:])
+    above_numbers = not is_number(labels[0]) and all(_DIGITS.fullmatch(label) for label in labels[1:])
     return squashed(labels[0]) in HEADERS or above_numbers
 
 

@@ -33,7 +33,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dpjax._errors import InputError, require
-from dpjax._values import canonical, key_of, matrix_of, text_of
+from dpjax._values import canonical, frame_of, key_of, matrix_of, text_of
 from dpjax.datasets.tables import Format, Options, Table
 from dpjax.datasets.text import FROM, TO, Progress, may_be_header, opened
 from dpjax.release.secret import Outside, PersonColumn, Reader, RecordError, Records, malformed, sealed
@@ -171,13 +171,14 @@ def _read(reader: Reader, layout: Layout, options: Format) -> Records:
 def _read_object(reader: Reader, source: Any, layout: Layout, options: Format) -> Records:
     """The records of a data frame or an Arrow table with columns from and to, or of a labelled matrix of counts."""
     with _as_rules(reader.path):
-        table = None if layout == "matrix" else Table(source, options)
+        table = Table(source, options) if layout != "matrix" and frame_of(source) is not None else None
         if table is not None and options.ends([text_of(name) for name in table.frame.columns]) is not None:  # type: ignore[union-attr]
             _add_text(reader, layout, table)
             return reader.records
         if reader.persons is not None:
             malformed(reader.path, None, PAIRS_ALONE)
         counts, labels = matrix_of(source, None, "the matrix")
+        counts = counts.toarray() if hasattr(counts, "toarray") else counts
         places = [reader.place.get(key_of(label)) for label in labels or ()]
     if not places:
         malformed(reader.path, None, _NO_HEADER)

@@ -249,7 +249,7 @@ class StreamPlan(ReleasePlan):
         bound = decimal_up(self.release.epsilon / self.release.rho * self._near.largest)
         law, found, basis = WholeLengthMechanism(self.release), bound, PROVED
         if affordable(law):
-            found, basis = min(decimal_up(Fraction(law.substitution_loss() * MARGIN)), bound), EXACTLY
+            found, basis = min(decimal_up(Fraction(float(law.substitution_loss()) * MARGIN)), bound), EXACTLY
         return Claim(relation="one state replaced", unit="state", epsilon=found, delta=0.0, basis=basis)
 
     @property

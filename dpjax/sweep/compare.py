@@ -303,7 +303,7 @@ def compare_trajectory(
     require(states.ndim == 1 and len(states) >= 2, "trajectory", trajectory, "give a trajectory of two states or more")
     workload = TrajectoryWorkload(
         chain=chain,
-        states=trajectory_indices(graph_of(chain), states, check=False),
+        states=np.asarray(trajectory_indices(graph_of(chain), states, check=False)),
         table={"rho": float(rho), "start": "sensitive"},
         thresholds=np.zeros(0),
         lengths=np.zeros(0, dtype=np.int64),
@@ -330,7 +330,7 @@ def _measured_trajectory(workload: TrajectoryWorkload, cell: Mapping[str, Scalar
     return MeasuredTrajectory(
         mechanism=name,
         epsilon=epsilon,
-        substitution=epsilon if cell["matched"] else made.guarantee.substitution,
+        substitution=epsilon if cell["matched"] else float(made.guarantee.substitution),
         exact=made.guarantee.exact,
         mean_error=errors["expected_error"],
         error_rate=1 - errors["expected_agreement"],

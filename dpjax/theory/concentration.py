@@ -1,6 +1,6 @@
 """Drift of the private trajectory towards the sensitive one, and tails of the error (paper B, Section 3.2 and Theorem 2, corrected).
 
-*Drift* (`drift`; equations (16), (19), (20)), exactly. With V(s, s') = G(s', s) and T the operator of the joint chain,
+*Drift* (`joint_drift`; equations (16), (19), (20)), exactly. With V(s, s') = G(s', s) and T the operator of the joint chain,
 
     drift(s, s') = (T V - V)(s, s') = E[V_1 - V_0 | Z_0 = (s, s')];      Z_attract = {drift < 0}.
 

@@ -33,24 +33,22 @@ import dataclasses
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
 from dpjax._errors import require, require_whole, require_word
-from dpjax._tracing import check_traced, is_traced
+from dpjax._tracing import check_traced, frozen_pytree, is_traced
 from dpjax.trajectory.graph import (
+    Matrix,
     OnChain,
     Parameter,
     graph_of,
     plain,
-    register_value,
     require_epsilon,
     require_parameter,
     require_scale,
     settle,
 )
 from dpjax.trajectory.losses import MARGIN
-
-Matrix = Float[np.ndarray, "n n"] | Float[Array, "n n"]
 
 _REFUSED = {
     "min": "the smaller of G(w, v) and G(v, w) does not bound the loss: not epsilon-private; use 'average' or 'max'",
@@ -59,7 +57,7 @@ _REFUSED = {
 }
 
 
-@register_value
+@frozen_pytree("rho", static=("symmetrisation",))
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Adjacency:
     """Definition 4: trajectories whose summed symmetrised distance is at most `rho` nats.
@@ -109,12 +107,12 @@ class Adjacency:
         return f"trajectories within rho {self.rho:g} nats (Definition 4, {self.symmetrisation})"
 
 
-@register_value
+@frozen_pytree("b")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HammingAdjacency:
     """Trajectories that differ in at most `b` of the states s_1..s_n (paper B, Appendix B; Chen et al. 2023). b: 1 or more."""
 
-    b: int | Int[Array, ""] = 1
+    b: Parameter = 1
 
     def __post_init__(self) -> None:
         settle(self, "b")

@@ -146,12 +146,12 @@ def lane_words(key: Key[Array, "*_"], shape: tuple[int, ...]) -> Words:
         return words
     if shape == ():
         return words
-    return jax.lax.optimization_barrier(_numbered(words, jnp.arange(math.prod(shape), dtype=jnp.uint32).reshape(shape)))
+    return jax.lax.optimization_barrier(_numbered(words, jnp.arange(math.prod(shape), dtype=jnp.int32).reshape(shape)))
 
 
 def begin_all(key: Key[Array, "*_"], cumulative_initial: Words, shape: tuple[int, ...]) -> TrajectoryState:
     """The first states of many runs, without float64."""
-    uniform = like(cumulative_initial, _words_at(lane_words(key, shape), jnp.int32(0)))
+    uniform = like(cumulative_initial, _words_at(lane_words(key, shape), jnp.zeros(shape, jnp.int32)))
     return TrajectoryState(invert(cumulative_initial, uniform), jnp.zeros(shape, jnp.int32))
 
 
@@ -159,7 +159,7 @@ def tabulated_step(key: Key[Array, "*_"], cache: StepCache, state: TrajectorySta
     """One transition of one run or of many, without float64; -1 for a state that the cache does not hold, and from then on."""
     n, time = len(cache.neighbours.base), state.time + 1
     before, s = jnp.broadcast_arrays(state.private, s)
-    words = _words_at(lane_words(key, s.shape), time)
+    words = _words_at(lane_words(key, s.shape), jnp.broadcast_to(time, s.shape))
     uniform = jax.lax.optimization_barrier(like(cache.table, words))  # the hash fills the vector units, the look-up does not
     row = s if cache.place is None else cache.place.at[s].get(mode="clip")
     offset = row * jnp.int32(cache.neighbours.n_slots)
@@ -328,7 +328,7 @@ class Walks(NamedTuple):
     Which mechanism it is lies in the numbers alone, so that one compiled program serves many mechanisms.
     """
 
-    initial: Cumulative | Float[np.ndarray, " n"]  # cumulative law of s'_0
+    initial: Any  # cumulative law of s'_0, `Cumulative` or NumPy
     tables: Cumulative  # (targets, slots)
     position: Int[Array, " steps"] | Int[np.ndarray, " steps"]
 

@@ -15,11 +15,11 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Int
 
 from dpjax.chains import MarkovChain
 from dpjax.trajectory.adjacency import HammingAdjacency
-from dpjax.trajectory.graph import Parameter, graph_of, plain, require_epsilon, settle
+from dpjax.trajectory.graph import Matrix, Parameter, graph_of, plain, require_epsilon, settle
 from dpjax.trajectory.mechanism import OneLoss, OnlineMechanism
 from dpjax.trajectory.mechanism1 import B
 from dpjax.trajectory.protocol import register
@@ -34,7 +34,7 @@ class ChenMechanism(OneLoss, OnlineMechanism):
     chain: MarkovChain
     _: dataclasses.KW_ONLY
     epsilon: Parameter
-    b: int | Int[Array, ""] = 1
+    b: Parameter = 1
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
@@ -57,7 +57,7 @@ class ChenMechanism(OneLoss, OnlineMechanism):
         """The exponential mechanism, without a prior."""
         return "exponential", 0.0
 
-    def costs_to(self, targets: Int[np.ndarray, " targets"]) -> Float[np.ndarray, "targets n"]:
+    def costs_to(self, targets: Int[np.ndarray, " targets"]) -> Matrix:
         """1[y != s]."""
         return (np.arange(self.graph.n_states)[None, :] != targets[:, None]).astype(np.float64)
 
@@ -73,7 +73,7 @@ class ChenMechanism(OneLoss, OnlineMechanism):
 
     def proved_epsilon(self, target: float | int) -> float:
         """b times the target."""
-        return target * self.b
+        return float(target * plain(self.b))
 
 
 register(

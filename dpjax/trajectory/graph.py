@@ -26,7 +26,7 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -212,7 +212,16 @@ class TracedGraph:
 
 
 Graph = ChainGraph | TracedGraph
-Parameter = float | int | Num[Array, ""]  # a number of a mechanism, traced perhaps
+if TYPE_CHECKING:  # concrete or traced: a type checker cannot tell which, and every reader of a concrete one would need a cast
+    Parameter: TypeAlias = Any
+    Indices: TypeAlias = Any
+    Matrix: TypeAlias = Any
+    Vector: TypeAlias = Any
+else:
+    Parameter = float | int | Num[Array, ""] | Num[np.ndarray, ""]  # a number of a mechanism
+    Indices = Int[np.ndarray, " steps"] | Int[Array, " steps"]
+    Matrix = Float[np.ndarray, "rows n"] | Float[Array, "rows n"]
+    Vector = Float[np.ndarray, " n"] | Float[Array, " n"]
 
 
 def graph_of(chain: MarkovChain) -> Any:
@@ -235,27 +244,22 @@ def _graph_of(chain: MarkovChain) -> ChainGraph:
 
 
 class OnChain:
-    """What lives on one chain, and shares the chain's graph with everything else on it. Its subclasses are dataclasses and pytrees."""
+    """What lives on one chain, and shares the chain's graph with everything else on it.
+
+    Its subclasses are dataclasses and pytrees, a user's own too: text and booleans are static, every other field a child. Rebuilding one
+    from its leaves checks nothing.
+    """
 
     chain: MarkovChain
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        register_value(cls)
+        jax.tree_util.register_pytree_with_keys(cls, _children_of, functools.partial(_rebuilt, cls))
 
     @property
     def graph(self) -> Any:
         """The chain's edges and the distances found so far, shared by all mechanisms on the chain; see `graph_of`."""
         return graph_of(self.chain)
-
-
-_Value = TypeVar("_Value", bound=type)
-
-
-def register_value(cls: _Value) -> _Value:
-    """Make a dataclass a pytree: text and booleans are static, every other field a child. Rebuilding one checks nothing."""
-    jax.tree_util.register_pytree_with_keys(cls, _children_of, functools.partial(_rebuilt, cls))
-    return cls
 
 
 _Static = tuple[tuple[str, ...], tuple[tuple[str, Any], ...]]
@@ -270,7 +274,7 @@ def _children_of(value: Any) -> tuple[list[tuple[Any, Any]], _Static]:
 
 
 def _rebuilt(cls: type, aux: _Static, children: Iterable[Any]) -> Any:
-    value = object.__new__(cls)
+    value: Any = object.__new__(cls)
     for name, x in (*zip(aux[0], children, strict=True), *aux[1]):
         object.__setattr__(value, name, x)
     return value
@@ -360,9 +364,7 @@ def checked_states(graph: Graph, states: Any, argument: str) -> Int[np.ndarray, 
     return given.astype(np.int64)
 
 
-def trajectory_indices(
-    graph: Graph, trajectory: Trajectory, check: bool = True
-) -> Int[np.ndarray, " steps"] | Int[Array, " steps"]:
+def trajectory_indices(graph: Graph, trajectory: Trajectory, check: bool = True) -> Indices:
     """The trajectory s_0..s_n as int64; with `check`, every transition must have positive probability.
 
     A traced one comes back as it is; its values are checked under `debug_checks` alone.
@@ -448,8 +450,8 @@ def traced_initial_law(graph: Graph, start: Start, dtype: Any, argument: str = "
         check_traced((start >= 0) & (start < n), argument, f"be the index of a state, 0 to {n - 1}")
         return (jnp.arange(n) == jnp.clip(start, 0, n - 1)).astype(dtype)
     law = start.shape == (n,) and jnp.issubdtype(start.dtype, jnp.floating)
-    given = f"has the shape {start.shape} and the type {start.dtype}"
-    require(law, argument, None, f"give a state index or {n} probabilities, and map over several with jax.vmap", problem=given)
+    wrong = f"has the shape {start.shape} and the type {start.dtype}"
+    require(law, argument, None, f"give a state index or {n} probabilities, and map over several with jax.vmap", problem=wrong)
     check_traced((start >= 0).all() & (jnp.abs(start.sum() - 1) <= 1e-5), argument, "hold probabilities that sum to 1")
     return start.astype(dtype)
 

@@ -56,7 +56,7 @@ from dpjax.trajectory.graph import (
 )
 from dpjax.trajectory.mechanism import OnlineMechanism
 from dpjax.trajectory.steps import require_online
-from dpjax.trajectory.traced import TracedJointLaw, TracedStationary, traced_joint_law, traced_stationary
+from dpjax.trajectory.traced import traced_joint_law, traced_stationary
 
 HELD_BYTES = 2**31
 _GROUP_ENTRIES = 2**20  # entries of the kernels of neighbouring sensitive states that form one sparse matrix
@@ -70,7 +70,7 @@ class JointChain:
     def __init__(self, m: OnlineMechanism) -> None:
         self.mechanism = m
         self.graph = m.graph
-        self.P = scipy.sparse.csr_array(m.chain.matrix)
+        self.P = scipy.sparse.csr_array(m.chain.host_matrix())
         self._held: list[Float[np.ndarray, "targets edges"]] | None = None
         self._patterns: dict[int, tuple[Any, Any]] = {}  # columns and row starts of a group of so many sensitive states
 
@@ -239,7 +239,7 @@ class JointLaw:
         return total
 
 
-def joint_law(m: OnlineMechanism, n_steps: int, start: Any = None, sensitive: Start = None) -> JointLaw | TracedJointLaw:
+def joint_law(m: OnlineMechanism, n_steps: int, start: Any = None, sensitive: Start = None) -> Any:
     """The exact law of `n_steps` transitions of the sensitive and the private trajectory together.
 
     Where a parameter, the chain's probabilities or a start are traced it is a `TracedJointLaw` of the same names, in their floating-point
@@ -307,7 +307,7 @@ class StationaryJointLaw:
         return at_most_one(np.array(tails, np.float64).reshape(levels.shape)[()])
 
 
-def joint_stationary(m: OnlineMechanism) -> StationaryJointLaw | TracedStationary:
+def joint_stationary(m: OnlineMechanism) -> Any:
     """The stationary law of the joint chain of `m`; ValueError where it has several closed classes (a periodic chain).
 
     Where a parameter or the chain's probabilities are traced it is a `TracedStationary`, differentiable by the adjoint of the stationary

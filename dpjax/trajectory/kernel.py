@@ -302,10 +302,12 @@ def running_sums(law: Float[Array, "*batch width"]) -> Float[Array, "*batch widt
 def invert(cumulative_law: Cumulative, uniform: Uniform) -> Int[Array, "*_"]:
     """The first candidate whose cumulative law exceeds `uniform` in [0, 1); one of probability zero is never chosen."""
     if isinstance(cumulative_law, tuple):
-        axes = (1,) * uniform[0].ndim
-        law = tuple(word.reshape(*axes, -1) for word in cumulative_law)
-        over = reached(law, slice(None), tuple(word[..., None] for word in uniform))
+        assert isinstance(uniform, tuple)
+        (high, low), ones = cumulative_law, (1,) * uniform[0].ndim
+        law = high.reshape(*ones, -1), low.reshape(*ones, -1)
+        over = reached(law, slice(None), (uniform[0][..., None], uniform[1][..., None]))
         return jnp.sum(over, axis=-1, dtype=jnp.int32)
+    assert not isinstance(uniform, tuple)
     return jnp.searchsorted(cumulative_law, uniform, side="right").astype(jnp.int32)
 
 
@@ -327,6 +329,7 @@ Uniform = Float[Array, "*batch"] | Words  # a uniform number of the same form
 def reached(cumulative_law: Cumulative, at: Any, uniform: Uniform) -> Bool[Array, "*batch"]:
     """Whether the uniform is at or past the entry `at` of a cumulative law."""
     if not isinstance(cumulative_law, tuple):
+        assert not isinstance(uniform, tuple)
         return cumulative_law.at[at].get(mode="clip") <= uniform
     high, low = (word.at[at].get(mode="clip") for word in cumulative_law)
     return (high < uniform[0]) | ((high == uniform[0]) & (low <= uniform[1]))
@@ -349,7 +352,8 @@ def split(law: Float[Array, "*shape"]) -> Words:
     low = jnp.ceil((scaled - high) * 2.0**32)
     over = low >= 2.0**32
     words = high.astype(jnp.uint32) + over.astype(jnp.uint32), jnp.where(over, 0, low).astype(jnp.uint32)
-    return tuple(jnp.where(law < 1, word, jnp.uint32(2**32 - 1)) for word in words)
+    most = jnp.uint32(2**32 - 1)
+    return jnp.where(law < 1, words[0], most), jnp.where(law < 1, words[1], most)
 
 
 def cumulative_slots(neighbours: Neighbours, law: Float[Array, "*batch slots"]) -> Float[Array, "*batch slots"]:

@@ -43,7 +43,7 @@ from jaxtyping import Array, Float, Int
 from dpjax import _atomic
 from dpjax._errors import invalid, require
 from dpjax._tracing import at_trace_time, float_dtype, is_traced
-from dpjax.trajectory.graph import Parameter, Start, Trajectory, initial_law, traced_initial_law, trajectory_indices
+from dpjax.trajectory.graph import Matrix, Parameter, Start, Trajectory, initial_law, traced_initial_law, trajectory_indices
 from dpjax.trajectory.steps import StepLaws, require_online
 
 MARGIN = 1 + 1e-12  # over the round-off of a computed loss
@@ -178,9 +178,7 @@ def affordable(m: StepLaws) -> bool:
     return m.graph.n_states**2 * (m.graph.neighbours.n_slots if is_traced(m) else len(m.graph.edges.states)) <= AFFORDABLE
 
 
-def pairwise_losses(
-    m: StepLaws, store: Store = None, progress: Progress | None = None
-) -> Float[np.ndarray, "n n"] | Float[Array, "n n"]:
+def pairwise_losses(m: StepLaws, store: Store = None, progress: Progress | None = None) -> Matrix:
     """ell(s, v) in nats for all pairs of sensitive states (row s, column v), float64; zero on the diagonal.
 
     store: a folder where finished tiles are kept, from which a killed run continues. progress: called with the tiles done and the

@@ -15,11 +15,12 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from dpjax._errors import invalid, require
-from dpjax._random import checked_key
+from dpjax._random import Words, checked_key
 from dpjax._tracing import at_trace_time, check_traced, float_dtype, is_traced
 from dpjax.trajectory import batch
 from dpjax.trajectory.batch import StepCache, TrajectoryState, Walks
 from dpjax.trajectory.graph import (
+    Matrix,
     Parameter,
     Start,
     Trajectory,
@@ -127,7 +128,7 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
                 invalid("s", int(missing[0]), "make the cache with m.cache(targets) of all the states that occur", problem="")
         return jnp.asarray(states.astype(np.int32))
 
-    def _first_words(self, start: Start) -> batch.Cumulative:
+    def _first_words(self, start: Start) -> Words:
         """The cumulative law of s'_0 as words."""
         if is_traced(self.chain.matrix, start):
             return split(cumulative_states(traced_initial_law(self.graph, start, float_dtype(self, start))))
@@ -185,8 +186,8 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
         else:
             distinct, position = np.unique(states[1:], return_inverse=True)
             cache, position = self.cache(distinct), position.astype(np.int32)
-        tables = tuple(word.reshape(-1, cache.neighbours.n_slots) for word in cache.table)
-        return cache.neighbours, Walks(self._first_words(start), tables, position)
+        high, low = (word.reshape(-1, cache.neighbours.n_slots) for word in cache.table)
+        return cache.neighbours, Walks(self._first_words(start), (high, low), position)
 
     def _stretches(self, targets: Int[np.ndarray, " steps"]) -> Iterator[batch.Stretch]:
         for distinct, position in batch.segments(targets, self.graph.neighbours.n_slots):
@@ -248,7 +249,7 @@ class OneLoss(TrajectoryProtocol):
         """What replacing one state by any other costs, nats."""
         raise TypeError("a mechanism states what a substitution costs")
 
-    def loss_bounds(self) -> Float[np.ndarray, "n n"]:
+    def loss_bounds(self) -> Matrix:
         """The proved bound on the loss of replacing i by j at one time: the same off the diagonal, nats."""
         return self.each * (1.0 - np.eye(self.graph.n_states))
 

@@ -19,12 +19,12 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Int
 
 from dpjax._errors import require_kind, require_word
 from dpjax.chains import MarkovChain
 from dpjax.trajectory.adjacency import HammingAdjacency, WithinRadius
-from dpjax.trajectory.graph import Parameter, graph_of, plain
+from dpjax.trajectory.graph import Matrix, Parameter, graph_of, plain
 from dpjax.trajectory.kernel import SELECTIONS
 from dpjax.trajectory.mechanism import OnlineMechanism
 from dpjax.trajectory.protocol import Option, register
@@ -79,7 +79,7 @@ class TrajectoryMechanism(WithinRadius, OnlineMechanism):
         """The selection and the prior's weight."""
         return self.selection, plain(self.prior_weight)
 
-    def costs_to(self, targets: Int[np.ndarray, " targets"]) -> Float[np.ndarray, "targets n"] | Float[Array, "targets n"]:
+    def costs_to(self, targets: Int[np.ndarray, " targets"]) -> Matrix:
         """G(y, s): from the candidate to the sensitive state."""
         return self.graph.distances_to(targets)
 

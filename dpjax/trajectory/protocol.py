@@ -42,12 +42,12 @@ from dpjax.chains import MarkovChain
 from dpjax.trajectory import batch, calibration
 from dpjax.trajectory.adjacency import Neighbouring
 from dpjax.trajectory.batch import Walks
-from dpjax.trajectory.exact import ExactLaw, entropies, law_along
-from dpjax.trajectory.graph import Forward, OnChain, Parameter, Start, Trajectory, graph_of, plain, trajectory_indices
+from dpjax.trajectory.exact import entropies, law_along
+from dpjax.trajectory.graph import Forward, Matrix, OnChain, Parameter, Start, Trajectory, graph_of, plain, trajectory_indices
 from dpjax.trajectory.kernel import Neighbours, cumulative_slots, cumulative_states, split
 from dpjax.trajectory.losses import MARGIN, Progress, Store
 from dpjax.trajectory.steps import Tables, TracedSteps, require_few_states
-from dpjax.trajectory.traced import TracedLaw, traced_law
+from dpjax.trajectory.traced import traced_law
 
 _Self = TypeVar("_Self", bound="TrajectoryProtocol")
 
@@ -131,7 +131,7 @@ class TrajectoryProtocol(OnChain):
         batch.require_lanes(n, 0 if is_traced(first) else first, len(walks.position) + 1)
         return walks.draw(neighbours, key, first, n)
 
-    def exact_law(self, trajectory: Trajectory, start: Start = None, check: bool = True) -> ExactLaw | TracedLaw:
+    def exact_law(self, trajectory: Trajectory, start: Start = None, check: bool = True) -> Any:
         """The exact law of `privatize(key, trajectory, start)`; a `TracedLaw`, not rounded, where an argument or parameter is traced."""
         states = trajectory_indices(self.graph, trajectory, check)
         if is_traced(self, states, start):
@@ -153,7 +153,7 @@ class TrajectoryProtocol(OnChain):
         arrivals = self.graph.arrivals
         return entropies(arrivals, tables.first, tables.kernels(arrivals), lengths)
 
-    def loss_bounds(self) -> Float[np.ndarray, "n n"]:
+    def loss_bounds(self) -> Matrix:
         """The proved bound on the loss of replacing state i by j at one time, nats."""
         raise TypeError("a mechanism states its bound")
 
@@ -229,7 +229,7 @@ def require_mechanism(m: Any) -> None:
     require_kind(m, "m", TrajectoryProtocol, "give a TrajectoryMechanism, ChenMechanism or OfflineMechanism")
 
 
-def exact_law(m: TrajectoryProtocol, trajectory: Trajectory, start: Start = None, check: bool = True) -> ExactLaw | TracedLaw:
+def exact_law(m: TrajectoryProtocol, trajectory: Trajectory, start: Start = None, check: bool = True) -> Any:
     """The exact law of `m.privatize(key, trajectory, start)`, for every mechanism; arguments as there.
 
     Float64 on the host where everything is concrete. Where the trajectory, the start, a parameter or the chain's probabilities are traced it

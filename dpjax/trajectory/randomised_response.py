@@ -42,6 +42,7 @@ from dpjax.trajectory.graph import (
     Start,
     TracedGraph,
     Trajectory,
+    Vector,
     at_most_one,
     graph_of,
     plain,
@@ -168,7 +169,7 @@ class RandomisedResponse(OneLoss):
         """P(s'_t != s_t) = 1 - tau."""
         return (self.graph.n_states - 1) * self.other
 
-    def law(self, state: Any) -> Float[np.ndarray, " n"] | Float[Array, " n"]:
+    def law(self, state: Any) -> Vector:
         """P(reported | sensitive `state`), float64."""
         if is_traced(self.epsilon, state):
             return jnp.where(jnp.arange(self.graph.n_states) == state, self.keep, self.other)
@@ -176,7 +177,7 @@ class RandomisedResponse(OneLoss):
         law[state] = self.keep
         return law
 
-    def expected_errors(self, trajectory: Trajectory) -> Float[np.ndarray, " steps"] | Float[Array, " steps"]:
+    def expected_errors(self, trajectory: Trajectory) -> Vector:
         """E G(s'_t, s_t) for t = 0..n, nats, exactly."""
         states = trajectory_indices(self.graph, trajectory, check=False)
         if is_traced(self, states):
@@ -184,11 +185,14 @@ class RandomisedResponse(OneLoss):
         distinct, position = np.unique(states, return_inverse=True)
         return self.other * distances_to(self.chain, distinct).sum(axis=1)[position]
 
-    def infeasible_rate(self, trajectory: Trajectory) -> Float[np.ndarray, " transitions"] | Float[Array, " transitions"]:
+    def infeasible_rate(self, trajectory: Trajectory) -> Vector:
         """P(the chain has no transition from s'_{t-1} to s'_t), t = 1..n, exactly."""
         states = trajectory_indices(self.graph, trajectory, check=False)
         before, after = states[:-1], states[1:]
         excess = self.keep - self.other
+        leaves: Any
+        arrives: Any
+        edges: Any
         if is_traced(self, states):
             edge = jnp.isfinite(self._lengths(float_dtype(self))).astype(float_dtype(self))
             leaves, arrives, edges = edge.sum(axis=1), edge.sum(axis=0), edge.sum()
@@ -240,7 +244,7 @@ class RandomisedResponse(OneLoss):
         """The reports, ready to be drawn."""
         return self._reports(states)
 
-    def exact_law(self, trajectory: Trajectory, start: Start = None, check: bool = False) -> ReportedLaw | TracedReports:
+    def exact_law(self, trajectory: Trajectory, start: Start = None, check: bool = False) -> Any:
         """The exact law of `privatize`; where some transition is impossible the moments of the entropy are infinite."""
         states = trajectory_indices(self.graph, trajectory, check)
         if is_traced(self, states):

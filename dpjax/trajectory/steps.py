@@ -30,6 +30,7 @@ from dpjax.trajectory.graph import (
     FULL_TABLE,
     Arrivals,
     Forward,
+    Matrix,
     OnChain,
     Parameter,
     Start,
@@ -109,11 +110,11 @@ class StepLaws(OnChain):
         """The selection by name, and the weight of the public prior."""
         raise TypeError("a mechanism states its selection")
 
-    def costs_to(self, targets: Int[np.ndarray, " targets"]) -> Float[np.ndarray, "targets n"]:
+    def costs_to(self, targets: Int[np.ndarray, " targets"]) -> Matrix:
         """cost(y, s) in row k for target s = targets[k]."""
         raise TypeError("a mechanism states its costs")
 
-    def loss_bounds(self) -> Float[np.ndarray, "n n"]:
+    def loss_bounds(self) -> Matrix:
         """The proved bound on the loss of replacing state i by j at one time, nats."""
         raise TypeError("a mechanism states its bound")
 
@@ -203,8 +204,8 @@ class StepLaws(OnChain):
         graph, targets = self.graph, states[1:]
         neighbours, n = graph.neighbours.in_type(dtype), graph.n_states
         if not is_traced(targets):
-            distinct, position = np.unique(targets, return_inverse=True)
-            position = position.astype(np.int32)
+            distinct, found = np.unique(targets, return_inverse=True)
+            position = found.astype(np.int32)
         else:
             require_few_states(n)
             whole = len(targets) >= n or (not is_traced(self) and n * neighbours.n_slots <= WHOLE)
@@ -239,11 +240,12 @@ class StepLaws(OnChain):
         )
         if is_traced(self):
             laws = self.laws_in(states, float_dtype(self))
-            words, origin = split(cumulative_slots(neighbours, laws)), np.zeros(2, np.uint32)
+            words: Any = split(cumulative_slots(neighbours, laws))
+            origin = np.zeros(2, np.uint32)
         else:
             words, origin = self._words(states), self._origin
         with at_trace_time() if not is_traced(self) else contextlib.nullcontext():
-            table = tuple(jnp.asarray(word).reshape(-1) for word in words)
+            table = jnp.asarray(words[0]).reshape(-1), jnp.asarray(words[1]).reshape(-1)
             return StepCache(neighbours.bare(), table, None if place is None else jnp.asarray(place), origin)
 
     def _words(self, states: Int[np.ndarray, " targets"]) -> list[np.ndarray]:

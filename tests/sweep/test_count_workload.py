@@ -13,6 +13,7 @@ from dpjax.counts.discrete_gaussian import calibrated_variance
 from dpjax.counts.noise import TAIL
 from dpjax.datasets import Dataset
 from dpjax.datasets.dataset import ReadReport
+from dpjax.plot import comparison
 from dpjax.sweep.blocks import Blocks, Job
 from dpjax.sweep.workloads.count import draw
 
@@ -353,7 +354,7 @@ def test_words_as_axes_are_stored_tabled_and_drawn(tmp_path, axes, zips, lines):
     written = {path.name for path in plot.draw(results, tmp_path / "figures", outlines)}
     assert "c-errors.png" in written
     assert ("c-map-pseudocount.png" in written) == ("epsilon" in axes and not zips)
-    figure = plot.counts.count_figure(results)
+    figure = comparison.count_figure(results)
     words = " ".join(t.get_text() for t in figure.findobj(lambda artist: hasattr(artist, "get_text")))
     for said in (*lines, "(nats)", "8 privatizations a point", "adjacency replace"):
         assert said in words

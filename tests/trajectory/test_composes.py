@@ -14,7 +14,10 @@ import jax.numpy as jnp
 import jaxtyping
 import numpy as np
 import pytest
+import scipy.stats
+from jax.experimental import checkify
 
+import dpjax
 from dpjax import trajectory
 from dpjax._errors import InputError
 from dpjax.chains import MarkovChain
@@ -46,7 +49,9 @@ from dpjax.trajectory import (
     visit_divergence,
     visit_frequencies,
 )
+from dpjax.trajectory import steps as steps_module
 from dpjax.trajectory.batch import TrajectoryState
+from dpjax.trajectory.kernel import reached, split, split_on_host
 
 WHOLE = "its values are states or counts, without a derivative"
 BY_VMAP = "one at a time; the error names jax.vmap"
@@ -321,3 +326,230 @@ def test_a_mechanism_is_a_pytree_of_its_numbers_and_its_chain(value):
     assert all(any(leaf is number for leaf in leaves) for number in numbers)
     assert not any(isinstance(leaf, str) for leaf in leaves)
     assert jax.tree.structure(jax.tree.map(lambda _: None, value)) is not None  # rebuilding checks nothing
+
+
+# streams
+
+
+def scanned(m, key, start, word, cache=None):
+    """s'_0 and the private states of a stream, a fresh key a step."""
+    state, first = m.init(jax.random.fold_in(key, 0), start)
+
+    def move(state, at):
+        t, s = at
+        return m.step(jax.random.fold_in(key, t), state, s, cache=cache)
+
+    _, rest = jax.lax.scan(move, state, (jnp.arange(1, len(word), dtype=jnp.int32), word[1:]))
+    return jnp.concatenate([first[None], rest])
+
+
+def looped(m, key, start, word):
+    state, private = m.init(jax.random.fold_in(key, 0), start)
+    path = [int(private)]
+    for t, s in enumerate(word[1:], 1):
+        state, private = m.step(jax.random.fold_in(key, t), state, int(s))
+        path.append(int(private))
+    return path
+
+
+LONG = np.random.default_rng(0).integers(0, 4, 40).astype(np.int32)
+KEY = jax.random.key(20261201)
+
+
+@pytest.mark.parametrize("m", [M, CHEN], ids=["mechanism 1", "Chen"])
+@pytest.mark.parametrize("start", [None, 2, [0.5, 0.0, 0.25, 0.25]])
+def test_a_scan_over_a_stream_is_the_loop_over_it(m, start):
+    run = jax.jit(lambda key, word, cache: scanned(m, key, start, word, cache))
+    path = np.asarray(run(KEY, LONG, m.cache())).tolist()
+    assert path == looped(m, KEY, start, LONG)
+    assert len(set(path)) > 2
+    with jax.enable_x64(True):  # the same with float64
+        assert (
+            np.asarray(jax.jit(lambda key, word, cache: scanned(m, key, start, word, cache))(KEY, LONG, m.cache())).tolist() == path
+        )
+
+
+def test_a_traced_start_is_the_concrete_one():
+    first = jax.jit(lambda start: jax.vmap(lambda k: M.init(k, start)[1])(jax.random.split(KEY, 50)))
+    for start in (3, np.float32([0.5, 0.0, 0.25, 0.25])):
+        one_by_one = [int(M.init(k, start)[1]) for k in jax.random.split(KEY, 50)]
+        assert np.asarray(first(jnp.asarray(start))).tolist() == one_by_one
+
+
+USERS = 60
+
+
+def users(count=USERS):
+    rng = np.random.default_rng(3)
+    private = jnp.asarray(rng.integers(0, 4, count), jnp.int32)
+    time = jnp.asarray(rng.integers(0, 40, count), jnp.int32)
+    return TrajectoryState(private, time), jnp.asarray(rng.integers(0, 4, count), jnp.int32)
+
+
+def at(tree, i):
+    return jax.tree.map(lambda x: x[i], tree)
+
+
+def test_a_vmap_over_users_is_the_loop_over_them_and_one_key_serves_a_tick():
+    states, s = users()
+    keys = jax.vmap(jax.random.fold_in, (None, 0))(KEY, jnp.arange(USERS))
+    loop = [int(M.step(keys[i], at(states, i), int(s[i]))[1]) for i in range(USERS)]
+    mapped, private = jax.jit(jax.vmap(M.step, (0, 0, 0, None)))(keys, states, s, M.cache())
+    assert np.asarray(private).tolist() == loop == np.asarray(M.step(keys, states, s)[1]).tolist()
+    assert np.asarray(mapped.time).tolist() == (np.asarray(states.time) + 1).tolist()
+    for call in (M.step, jax.jit(M.step)):
+        assert np.asarray(call(KEY, states, s, M.cache([0, 1, 2, 3]))[1]).tolist() == loop
+    with jax.enable_x64(True):
+        assert np.asarray(jax.jit(M.step)(KEY, states, s)[1]).tolist() == loop
+    keyed = np.asarray(M.init(KEY, shape=(USERS,))[1])
+    assert keyed.tolist() == np.asarray(jax.vmap(M.init)(keys)[1]).tolist() == [int(M.init(k)[1]) for k in keys]
+
+
+def test_a_table_of_the_targets_in_use():
+    states, s = users()
+    kept = M.cache([3, 1, 1])
+    inside = np.isin(np.asarray(s), [1, 3])
+    private = np.asarray(jax.jit(M.step)(KEY, states, s, kept)[1])
+    assert (private[inside] == np.asarray(M.step(KEY, states, s)[1])[inside]).all()
+    assert (private[~inside] == -1).all()
+    after, _ = jax.jit(M.step)(KEY, states, s, kept)
+    assert (np.asarray(jax.jit(M.step)(KEY, after, jnp.ones_like(s), kept)[1])[~inside] == -1).all()  # and from then on
+    with pytest.raises(InputError, match=r"^s 0 .*|^s .*m\.cache\(targets\)"):
+        M.step(KEY, at(states, 0), 0, kept)
+    assert int(M.step(KEY, at(states, 0), 3, kept)[1]) == int(M.step(KEY, at(states, 0), 3)[1])
+
+
+def test_a_cache_of_another_mechanism_or_chain_is_refused():
+    state, _ = M.init(KEY)
+    for other in (one(prior_weight=0.21), CHEN, one(prior_weight=0.2, chain=MarkovChain.from_matrix(np.full((4, 4), 0.25)))):
+        with pytest.raises(InputError, match=r"^cache is that of another mechanism"):
+            M.step(KEY, state, 1, other.cache())
+    with pytest.raises(InputError, match=r"^cache is that of another chain"):
+        jax.jit(M.step)(KEY, state, 1, on(P[0]).cache())
+    with pytest.raises(InputError, match=r"^targets is 4"):
+        M.cache([0, 4])
+    with pytest.raises(InputError, match=r"^s is -1"):
+        M.step(KEY, *users()[:1], np.array([-1] * USERS))
+
+
+def test_where_all_laws_are_too_many_a_traced_state_asks_for_a_cache(monkeypatch):
+    monkeypatch.setattr(steps_module, "WHOLE", 10)
+    m = one(1.5)
+    state, _ = m.init(KEY)
+    with pytest.raises(InputError, match=r"^s is traced or an array.*cache=m\.cache\(targets\)"):
+        jax.jit(m.step)(KEY, state, 1)
+    assert int(jax.jit(m.step)(KEY, state, 1, m.cache([1]))[1]) == int(m.step(KEY, state, 1)[1])
+
+
+@pytest.mark.statistical
+def test_draws_of_many_users_follow_the_exact_law_and_not_a_wrong_one():
+    """Chi-square at each of 4 steps; an honest sampler fails one in a million times. The wrong law is 15 per cent off in epsilon."""
+    draws, failure = 50_000, 1e-6
+    m = one(2.0)
+    run = jax.jit(jax.vmap(lambda key: scanned(m, key, 0, jnp.asarray(WORD, jnp.int32), m.cache())))
+    paths = np.asarray(run(jax.random.split(KEY, draws)))
+    observed = [np.bincount(paths[:, t], minlength=4) for t in range(1, 5)]
+
+    def p_values(law):
+        kept = law.marginals[1:] > 0
+        assert all((seen[~positive] == 0).all() for seen, positive in zip(observed, kept, strict=True))
+        return [
+            scipy.stats.chisquare(seen[positive], expected[positive] * draws).pvalue
+            for seen, expected, positive in zip(observed, law.marginals[1:], kept, strict=True)
+        ]
+
+    assert min(p_values(exact_law(m, WORD, 0))) > failure / 4
+    assert min(p_values(exact_law(one(2.3), WORD, 0))) < failure / 4
+    assert min(p_values(exact_law(one(1.7), WORD, 0))) < failure / 4
+
+
+def test_two_words_are_compared_as_the_numbers_they_are():
+    rng = np.random.default_rng(5)
+    grid = rng.integers(0, 2**53, 500).astype(np.float64) * 2.0**-53
+    law = np.concatenate([[0.0, 1.0, 2.0**-60, 2.0**-53, 1 - 2.0**-53, 1e-300, 2.0**-32, 0.5], grid, rng.random(500) * 1e-9])
+    uniforms = np.concatenate([law[(law < 1) & (law * 2**53 == np.floor(law * 2**53))], [0.0, 1 - 2.0**-53]])
+    numbers = (uniforms * 2.0**53).astype(np.uint64) << np.uint64(11)
+    words = tuple(jnp.asarray(x.astype(np.uint32))[None] for x in (numbers >> np.uint64(32), numbers & np.uint64(2**32 - 1)))
+    with jax.enable_x64(True):
+        tables = split_on_host(law), jax.jit(split)(law)
+        for table in tables:
+            column = tuple(jnp.asarray(word)[:, None] for word in table)
+            assert (np.asarray(reached(column, slice(None), words)) == (law[:, None] <= uniforms[None])).all()
+    assert (np.asarray(split(jnp.asarray(law, jnp.float32))[0])[law == 1.0] == 2**32 - 1).all()
+
+
+@pytest.mark.usefixtures("as_a_user_has_it")
+def test_a_tick_compiles_for_accelerators_without_float64_or_a_callback():
+    states, s = users(10_000)
+    tick = jax.jit(M.step)
+    assert "f64" not in str(jax.make_jaxpr(M.step)(KEY, states, s, M.cache()))
+    for platform in ("cuda", "tpu"):
+        text = jax.export.export(tick, platforms=[platform])(KEY, states, s, M.cache()).mlir_module()
+        lines = [line.partition(" loc(")[0] for line in text.splitlines() if not line.startswith("#loc")]
+        assert not any("f64" in line or "callback" in line for line in lines)
+        assert 100 < len(lines) < 900
+
+
+# parameters
+
+
+def test_an_array_without_axes_is_a_number():
+    assert TrajectoryMechanism(CHAIN, epsilon=jnp.float32(1), rho=np.array(2)).scale == 0.25
+    assert ChenMechanism(CHAIN, epsilon=jnp.float32(1), b=jnp.int32(2)).scale == 0.5
+    assert OfflineMechanism(CHAIN, epsilon=jnp.float32(1), rho=1.0, base_weight=jnp.float32(1)).base_weight == 1.0
+    assert RandomisedResponse(CHAIN, epsilon=jnp.float32(1)).each == 1.0
+    again = jax.tree.map(jnp.asarray, one(2.0))  # as a transformation returns it
+    np.testing.assert_allclose(exact_law(again, WORD).expected_error, exact_law(one(2.0), WORD).expected_error, rtol=1e-6)
+    with pytest.raises(InputError, match="epsilon is"):
+        one(jnp.float32(-1))
+
+
+def test_a_grid_over_parameters_is_traced_once():
+    traces = []
+
+    def draw(epsilon, rho, key):
+        traces.append(epsilon)
+        m = one(epsilon, rho)
+        return m.privatize(key, WORD), exact_law(m, WORD).expected_error.sum()
+
+    run = jax.jit(jax.vmap(draw, (0, None, None)))
+    for seed in range(3):
+        epsilons, rho = jnp.float32([0.5, 1.0, 4.0]) + seed, 1.0 + seed
+        drawn, error = run(epsilons, rho, KEY)
+    assert len(traces) == 1
+    single = [one(float(e), rho) for e in epsilons]
+    assert np.asarray(drawn).tolist() == [np.asarray(m.privatize(KEY, WORD)).tolist() for m in single]
+    np.testing.assert_allclose(error, [exact_law(m, WORD).expected_error.sum() for m in single], rtol=1e-5)
+
+
+def test_a_mechanism_is_an_argument_and_carries_a_gradient():
+    def loss(m):
+        return exact_law(m, WORD).expected_error.sum()
+
+    with jax.enable_x64(True):
+        slope = jax.jit(jax.grad(loss))(one(1.3, 0.9))
+        by_epsilon = jax.grad(lambda e: loss(one(e, 0.9)))(1.3)
+    assert isinstance(slope, TrajectoryMechanism)
+    np.testing.assert_allclose(slope.epsilon, by_epsilon, rtol=1e-12)
+    assert np.asarray(slope.chain.matrix).shape == (4, 4)
+    drawn = jax.jit(lambda m, key: m.privatize(key, WORD))(one(2.0), KEY)
+    assert np.asarray(drawn).tolist() == np.asarray(one(2.0).privatize(KEY, WORD)).tolist()
+
+
+@pytest.mark.parametrize(
+    ("call", "value", "message"),
+    [
+        (lambda e: one(e).scale, -1.0, "epsilon must be finite and 0 or more, got -1.0"),
+        (lambda rho: one(1.0, rho).scale, 0.0, "rho must be positive and finite, got 0.0"),
+        (lambda w: one(1.0, 1.0, w).scale + w, np.inf, "prior_weight must be finite and 0 or more, got inf"),
+        (lambda e: RandomisedResponse(CHAIN, epsilon=e).keep, 0.0, "epsilon must be positive and finite, got 0.0"),
+        (lambda b: ChenMechanism(CHAIN, epsilon=1.0, b=b).scale, 0, "b must be a whole number, 1 or more, got 0"),
+        (lambda s: M.step(KEY, M.init(KEY)[0], s, M.cache())[1], 4, "s must be the index of a state, 0 to 3"),
+        (lambda s: exact_law(M, jnp.stack([s, s, s])).expected_error, 7, "trajectory must hold state indices, 0 to 3"),
+    ],
+)
+def test_checks_of_traced_values_run_under_debug_checks_alone(call, value, message):
+    jax.jit(call)(value)  # no check
+    with dpjax.debug_checks():
+        error, _ = jax.jit(checkify.checkify(call))(value)
+    assert message in error.get()

@@ -274,7 +274,7 @@ def build(dataset: Any, mechanism: Mapping[str, Any]) -> TrajectoryWorkload:
     table = validated(table_model(given["kind"]), given, "mechanism")
     chain = _chain(dataset)
     graph = graph_of(chain)
-    states = trajectory_indices(graph, sensitive_trajectory(table.trajectory, chain, dataset.trajectories))
+    states = np.asarray(trajectory_indices(graph, sensitive_trajectory(table.trajectory, chain, dataset.trajectories)))
     _affordable(graph, len(states) - 1, len(np.unique(states[1:])))
     return TrajectoryWorkload(
         chain=chain,
