@@ -346,8 +346,9 @@ def finite_stationary(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n"]
     """`gth`, checked, its NaN done again in float64; several closed classes are a ValueError; a trace gets `gth` as it is."""
     if isinstance(P, jax.core.Tracer):
         return gth(P)
-    pi = gth(P)
-    least, gap, failed = np.asarray(_marks(P, pi))
+    with jax.debug_nans(False):  # a NaN is a mark here, which is looked at below
+        pi = gth(P)
+        least, gap, failed = np.asarray(_marks(P, pi))
     refuse(P, least, gap)
     if not failed:
         return pi
@@ -368,7 +369,7 @@ def _of_one_closed_class(P: Float[np.ndarray, "n n"], name: str) -> Float[np.nda
     """The law of a matrix whose mean times pass the range of its type, in float64; several closed classes are refused."""
     states = only_closed_class(P, name)
     pi = np.zeros(P.shape[0], P.dtype)
-    with jax.enable_x64(True):
+    with jax.enable_x64(True), jax.debug_nans(False):
         part = jax.device_put(P[np.ix_(states, states)].astype(np.float64))
         pi[states] = 1 if len(states) == 1 else np.asarray(gth(part))
     if not np.isfinite(pi).all():
@@ -422,21 +423,21 @@ def _sparse_solve(P: sparse.csr_array) -> Float[np.ndarray, " n"]:
     small = P.shape[0] <= _DENSE_AT_MOST
     if checked and visits <= (_VISITS if small else _VISITS_OF_MANY):
         return pi
-    if small:
-        return np.asarray(stationary_distribution(P.toarray()))
-    problem = f"is too nearly decomposable to be solved sparse (mean visits of {visits:.1e} or a residual of {residual:.1e})"
-    remedy = f"take fewer states: up to {_DENSE_AT_MOST} it is eliminated without loss of digits"
-    invalid("the chain", None, remedy, problem=problem)
+    if not small:
+        problem = f"is too nearly decomposable to be solved sparse (mean visits of {visits:.1e} or a residual of {residual:.1e})"
+        remedy = f"take fewer states: up to {_DENSE_AT_MOST} it is eliminated without loss of digits"
+        invalid("the chain", None, remedy, problem=problem)
+    return np.asarray(stationary_distribution(P.toarray()))
 
 
 def _solved_without(P: sparse.csr_array, pivot: int) -> tuple[Float[np.ndarray, " n"], float]:
-    """The law with pi_K (I - P_KK) = pi_p P_pK for K = all states but p, the pivot, and the estimated norm of the inverse; NaN where it is singular."""
+    """The law with pi_K (I - P_KK) = pi_p P_pK for K = all states but p, the pivot, and the estimated norm of the inverse; NaN if singular."""
     from scipy.sparse.linalg import LinearOperator, onenormest, splu
 
     others = np.delete(np.arange(P.shape[0]), pivot)
     system = sparse.csc_matrix((sparse.eye_array(len(others)) - P[others][:, others]).T)
     try:
-        factors = splu(system)
+        factors: Any = splu(system)
     except RuntimeError:  # an exact 0 among the pivots
         return np.full(P.shape[0], np.nan), np.inf
     weights = np.ones(P.shape[0])

@@ -260,7 +260,7 @@ def _handle_unreachable(
     i, j = pair[0], pair[1] if targets is None else int(targets[pair[1]])
     labels = getattr(chain, "labels", None)
     named = f"({i}, {j})" if labels is None else f"({i}, {j}), that is {labels[i]!r} to {labels[j]!r}"
-    remedy = "keep one class of states, as MarkovChain.largest_class does"
+    remedy = "keep one class of states, as MarkovChain's closed_class() and largest_class() do"
     raise InputError("chain", "is not irreducible", f"no path leads along the pair {named}: {remedy}")
 
 
