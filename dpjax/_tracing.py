@@ -76,7 +76,19 @@ def check_traced(condition: Any, argument: str, rule: str, **values: Any) -> Non
 @contextlib.contextmanager
 def at_trace_time() -> Iterator[None]:
     """A context in which functions of concrete values run at once, in float64, within a trace too: what they make can be kept."""
-    with jax.ensure_compile_time_eval(), jax.enable_x64(True):
+    with at_once(), jax.enable_x64(True):
+        yield
+
+
+@contextlib.contextmanager
+def at_once() -> Iterator[None]:
+    """The same in the float type that is set.
+
+    `jax.ensure_compile_time_eval` is entered within a trace only: outside, where concrete values run at once anyway, it would compile every
+    constant of a jitted kernel (an iota, a mask) as a program of its own, and the kernel once more than a direct call of it does.
+    """
+    staged = isinstance(jax.numpy.zeros((), bool), jax.core.Tracer)
+    with jax.ensure_compile_time_eval() if staged else contextlib.nullcontext():
         yield
 
 
