@@ -168,29 +168,31 @@ def _exchanged_along(A: Float[Array, b * rest], state: Int[Array, " b"], axis: i
 
 def closed_state(P: Float[Array, "b n n"]) -> Int[Array, " b"]:
     """A state of a closed class of each chain: from state 0, move to a state reached that does not lead back, while there is one."""
+    b, n, _ = P.shape
     edge = P > 0
-
-    def spread(at: Int[Array, " b"], edges: Bool[Array, "b n n"]) -> Bool[Array, "b n"]:
-        """The states with a path along `edges`, [to, from], out of state `at`."""
-        first = at[:, None] == jnp.arange(P.shape[-1], dtype=jnp.int32)[None]
-
-        def step(found: tuple[Array, Array]) -> tuple[Array, Array]:
-            return found[0] | (edges & found[0][:, None]).any(-1), found[0]
-
-        start = (first | (edges & first[:, None]).any(-1), first)
-        # ends: each turn but the last adds a state to one of the sets, which have n at most
-        return jax.lax.while_loop(lambda found: (found[0] != found[1]).any(), step, start)[0]
+    ways = jnp.concatenate([edge.swapaxes(1, 2), edge])  # [to, from] out of a state, and back to it: one search for both
 
     def lost(at: Int[Array, " b"]) -> Bool[Array, "b n"]:
-        return spread(at, edge.swapaxes(1, 2)) & ~spread(at, edge)
+        """The states that `at` reaches and that do not lead back."""
+        first = at[:, None] == jnp.arange(n, dtype=jnp.int32)[None]
 
-    def move(state: tuple[Array, Array]) -> tuple[Array, Array]:
+        def step(search: tuple[Array, Array]) -> tuple[Array, Array]:
+            found = search[0] | (ways & search[0][:, None]).any(-1)
+            return found, (found != search[0]).any()
+
+        start = jnp.concatenate([first, first]), jnp.bool_(True)
+        # ends: each turn but the last adds a state to one of the sets, which have n at most
+        found = jax.lax.while_loop(lambda search: search[1], step, start)[0]
+        return found[:b] & ~found[b:]
+
+    def move(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         at = jnp.where(state[1].any(-1), jnp.argmax(state[1], axis=-1).astype(jnp.int32), state[0])
-        return at, lost(at)
+        found = lost(at)
+        return at, found, found.any()
 
-    start = jnp.zeros(P.shape[:1], jnp.int32)
-    # ends: a chain that moves leaves its class for one below it for good, and has n classes at most
-    return jax.lax.while_loop(lambda state: state[1].any(), move, (start, lost(start)))[0]
+    start = jnp.zeros(b, jnp.int32), jnp.zeros((b, n), bool), jnp.bool_(True)
+    # ends: after the first turn a chain that moves leaves its class for one below it for good, and has n classes at most
+    return jax.lax.while_loop(lambda state: state[2], move, start)[0]
 
 
 def completed(dP: Float[Array, "b n n"]) -> Float[Array, "b n n"]:
