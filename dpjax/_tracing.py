@@ -18,6 +18,7 @@ Unflattening checks nothing, since leaves may be tracers, None or any object.
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,6 +28,7 @@ from typing import Any, ParamSpec, TypeVar
 import jax
 import numpy as np
 from jax.experimental import checkify
+from jax.extend.core import get_opaque_trace_state
 
 from dpjax._errors import require
 
@@ -87,9 +89,20 @@ def at_once() -> Iterator[None]:
     `jax.ensure_compile_time_eval` is entered within a trace only: outside, where concrete values run at once anyway, it would compile every
     constant of a jitted kernel (an iota, a mask) as a program of its own, and the kernel once more than a direct call of it does.
     """
-    staged = isinstance(jax.numpy.zeros((), bool), jax.core.Tracer)
-    with jax.ensure_compile_time_eval() if staged else contextlib.nullcontext():
+    with jax.ensure_compile_time_eval() if _recorded() else contextlib.nullcontext():
         yield
+
+
+def _recorded() -> bool:
+    """Whether operations on concrete values are recorded here, rather than run."""
+    return get_opaque_trace_state(convention="nnx") != _outside() and isinstance(jax.numpy.zeros((), bool), jax.core.Tracer)
+
+
+@functools.cache
+def _outside() -> Any:
+    """The state outside all traces, wherever this is first asked: a new thread's."""
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        return thread.submit(get_opaque_trace_state, convention="nnx").result()
 
 
 def float_dtype(*values: Any) -> Any:
