@@ -33,7 +33,7 @@ from jaxtyping import Int
 from scipy import sparse
 
 from dpjax._errors import invalid, require
-from dpjax._tracing import check_traced, checking, require_concrete
+from dpjax._tracing import at_once, check_traced, checking, require_concrete
 from dpjax._values import matrix_of, pair_rows, states_of_values
 
 
@@ -57,7 +57,7 @@ def _following(function: Callable[..., Any], check: Callable[[jax.Array], None])
         on_host = not isinstance(P, jax.Array)
         array = as_floats(P) if on_host else P
         require_square(array)
-        with jax.core.eval_context(), jax.enable_x64(array.dtype == np.float64):  # a concrete P stays one inside a trace
+        with at_once(), jax.enable_x64(array.dtype == np.float64):  # a concrete P stays one inside a trace
             array = jax.device_put(array)  # jnp.asarray would compile a program for each shape
             check(array)
             result = function(array, *rest, **options)

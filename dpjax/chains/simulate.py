@@ -24,7 +24,7 @@ from scipy import sparse
 
 from dpjax._errors import require, require_whole
 from dpjax._random import checked_key
-from dpjax._tracing import check_traced
+from dpjax._tracing import at_once, check_traced
 from dpjax.chains.chain import MarkovChain, SparseRows
 from dpjax.chains.counting import as_floats, check_traced_matrix, require_one_square, require_stochastic
 from dpjax.chains.stationary import stationary_distribution
@@ -80,7 +80,7 @@ def transition_table(chain: Any) -> TransitionTable:
         return TransitionTable(_traced_running_sums(chain), None)
     array = np.asarray(chain) if isinstance(chain, jax.Array) else as_floats(chain).astype(jnp.zeros(()).dtype)
     require_one_square(array)
-    with jax.core.eval_context():
+    with at_once():
         require_stochastic(jax.device_put(array))
     return TransitionTable(jax.device_put(_running_sums(array)), None)
 
