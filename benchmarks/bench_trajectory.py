@@ -1,4 +1,7 @@
-"""Private trajectories: batches against a plain NumPy loop of Algorithm 1, one online step, and the exact law against Monte Carlo.
+"""Private trajectories: batches against a plain NumPy loop of Algorithm 1, online steps of one and of many users, exact laws against Monte Carlo.
+
+Many users take their steps through the public names: a jitted tick of `step`, over all at once with one key, or mapped over users with a key for
+each, split anew at every tick. NumPy has the law of every row tabulated, and draws by comparing one uniform with a row of it.
 
 The 43-state chain is a ring road with shortcuts, invented; the web graph is the Wikispeedia chain where its file is present (the
 environment variable DPJAX_SHARED_DATA, or shared/data beside the project), elsewhere an invented graph of its size.
@@ -7,8 +10,10 @@ environment variable DPJAX_SHARED_DATA, or shared/data beside the project), else
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import pathlib
+from typing import Any
 
 import jax
 import numpy as np
@@ -17,9 +22,12 @@ import scipy.sparse
 from benchmarks import limits
 from benchmarks.harness import Case
 from dpjax.chains import MarkovChain
+from dpjax.datasets import campus_roads
 from dpjax.trajectory import TrajectoryMechanism, exact_law
+from dpjax.trajectory.kernel import pack
 
 N, STEPS = 10_000, 100
+TICKS, LOOPED, PAGES, READERS = 100, 200, 100, 1_000
 SHARED = pathlib.Path(os.environ.get("DPJAX_SHARED_DATA", pathlib.Path(__file__).resolve().parents[2] / "shared" / "data"))
 
 
@@ -110,6 +118,89 @@ def _online_case(chain: MarkovChain, name: str) -> Case:
     )
 
 
+def tabulated(m: TrajectoryMechanism) -> tuple[np.ndarray, np.ndarray]:
+    """The cumulative law of every row, (sensitive state, private state, neighbour), and the neighbours, rows filled up with the last one."""
+    offsets, states, _ = m.graph.edges
+    width, n = int(np.diff(offsets).max()), m.graph.n_states
+    slots = pack(offsets).slot
+    with jax.enable_x64(True):
+        laws = m.law_tables(np.arange(n))
+    sums, near = np.ones((n, n, width)), np.zeros((n, width), np.int64)
+    for i, (first, last) in enumerate(itertools.pairwise(offsets)):
+        near[i] = states[np.minimum(np.arange(first, first + width), last - 1)]
+        sums[:, i, : last - first - 1] = np.cumsum(laws[:, slots[first : last - 1]], axis=1)
+    return sums, near
+
+
+def _ticks_case(mapped: bool) -> Case:
+    """Many users on the campus, a tick at a time."""
+    roads = campus_roads()
+    m = TrajectoryMechanism(MarkovChain.from_counts(roads.counts, labels=roads.labels), epsilon=1.0, rho=1.0)
+    cache, n, rng = m.cache(), m.graph.n_states, np.random.default_rng(2)
+    stream = rng.integers(0, n, (TICKS, N)).astype(np.int32)
+    keys = list(jax.random.split(jax.random.key(0), TICKS + 1))
+    on_device = [jax.device_put(states) for states in stream]
+    begun, _ = m.init(keys[0], shape=(N,))
+
+    @jax.jit
+    def together(key: Any, state: Any, s: Any) -> Any:
+        return m.step(key, state, s, cache=cache)[0]
+
+    @jax.jit
+    def each(key: Any, state: Any, s: Any) -> Any:
+        return jax.vmap(m.step, (0, 0, 0, None))(jax.random.split(key, N), state, s, cache)[0]
+
+    def run() -> Any:
+        state = begun
+        for key, s in zip(keys[1:], on_device, strict=True):
+            state = (each if mapped else together)(key, state, s)
+        return state
+
+    sums, near = tabulated(m)
+
+    def in_numpy() -> np.ndarray:
+        private, draw = np.asarray(begun.private).astype(np.int64), np.random.default_rng(3)
+        for s in stream:
+            private = near[private, (sums[s, private] <= draw.random(N)[:, None]).sum(axis=1)]
+        return private
+
+    def in_a_loop() -> list[Any]:
+        states = [jax.tree.map(lambda x, i=i: x[i], begun) for i in range(LOOPED)]
+        return [m.step(keys[1], state, int(s)) for state, s in zip(states, stream[0], strict=False)]
+
+    form = "vmapped with a key each" if mapped else "all at once with one key"
+    return Case(
+        work=f"{N:,} users, {TICKS} online ticks, {n} states, {form} (aim: 10 million steps a second)",
+        run=run,
+        peers={
+            "NumPy, tabulated law": in_numpy,
+            f"a loop over step, {LOOPED} users and one tick (1/{N * TICKS // LOOPED:,})": in_a_loop,
+        },
+        target={"NumPy, tabulated law": 2},
+        limit=("64 random bits a step", limits.random_words(N * TICKS)),
+        rounds=7,
+    )
+
+
+def _web_tick_case(chain: MarkovChain, name: str) -> Case:
+    """Many users of a web graph, whose sensitive states are among some hundred pages."""
+    m, rng = TrajectoryMechanism(chain, epsilon=1.0, rho=1.0), np.random.default_rng(4)
+    targets = rng.choice(m.graph.n_states, PAGES, replace=False)
+    cache, s = m.cache(targets), rng.choice(targets, READERS).astype(np.int32)
+    key = jax.random.key(1)
+    state, _ = m.init(key, shape=(READERS,))
+    tick = jax.jit(lambda key, state, s, cache: m.step(key, state, s, cache=cache))
+    states = [jax.tree.map(lambda x, i=i: x[i], state) for i in range(READERS)]
+    keys, on_device = list(jax.random.split(key, READERS)), jax.device_put(s)
+    return Case(
+        work=f"{READERS:,} users, one online step each, {name}, {PAGES} sensitive states in use",
+        run=lambda: tick(key, state, on_device, cache),
+        peers={"the loop over step": lambda: [m.step(k, one, int(i)) for k, one, i in zip(keys, states, s, strict=True)]},
+        target={"the loop over step": 20},
+        rounds=3,
+    )
+
+
 def _exact_case(chain: MarkovChain, name: str) -> Case:
     m, trajectory = TrajectoryMechanism(chain, epsilon=3.0, rho=1.0), walk(chain, 50)
     start, thresholds = int(trajectory[0]), np.linspace(0.0, 14.0, 50)
@@ -137,5 +228,8 @@ def cases() -> list[Case]:
         _batch_case(road_chain(), "43 states", 500),
         _batch_case(web, name, 100),
         _online_case(web, name),
+        _ticks_case(mapped=False),
+        _ticks_case(mapped=True),
+        _web_tick_case(web, name),
         _exact_case(web, name),
     ]

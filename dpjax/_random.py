@@ -24,6 +24,7 @@ fold them into one, or need 64-bit types where the caller compiles.)
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -68,10 +69,16 @@ def checked_key(key: Any, several: bool = False) -> Key[Array, "*_"]:
     kind = type(key).__name__ if dtype is None else f"{dtype} of shape {shape}"
     require(typed, "key", None, "make one with jax.random.key(seed)", problem=f"is no key of jax.random: {kind}")
     require(several or shape == (), "key", None, one, problem=f"must be one key, and is an array of keys of shape {shape}")
-    threefry = jax.eval_shape(jax.random.key_data, key).shape[-1:] == (2,)
+    threefry = _words_a_key(dtype) == (2,)
     remedy = 'give a threefry key: jax.random.key(seed, impl="threefry2x32")'
     require(threefry, "key", None, remedy, problem=f"is a key of another generator, {dtype}")
     return key
+
+
+@functools.cache
+def _words_a_key(dtype: Any) -> tuple[int, ...]:
+    """The shape of the data of one key of a type; found once, since it is asked for at every online step."""
+    return jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct((), dtype)).shape
 
 
 def words_of(key: Key[Array, ""]) -> tuple[UInt32[Array, ""], UInt32[Array, ""]]:

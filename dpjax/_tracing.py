@@ -74,9 +74,19 @@ def check_traced(condition: Any, argument: str, rule: str, **values: Any) -> Non
 
 
 @contextlib.contextmanager
+def at_once() -> Iterator[None]:
+    """A context in which functions of concrete values run at once, within a trace too: what they make can be kept.
+
+    `jax.ensure_compile_time_eval` would do so too, and compile a program for every constant of the functions that are jitted inside.
+    """
+    with jax.core.eval_context():
+        yield
+
+
+@contextlib.contextmanager
 def at_trace_time() -> Iterator[None]:
-    """A context in which functions of concrete values run at once, in float64, within a trace too: what they make can be kept."""
-    with jax.ensure_compile_time_eval(), jax.enable_x64(True):
+    """The same, in float64."""
+    with at_once(), jax.enable_x64(True):
         yield
 
 

@@ -33,7 +33,7 @@ from jaxtyping import Int
 from scipy import sparse
 
 from dpjax._errors import invalid, require
-from dpjax._tracing import check_traced, checking, require_concrete
+from dpjax._tracing import at_once, check_traced, checking, require_concrete
 from dpjax._values import listed_labels, matrix_of, pair_rows, states_of_values
 
 
@@ -57,8 +57,8 @@ def _following(function: Callable[..., Any], check: Callable[[jax.Array], None])
         on_host = not isinstance(P, jax.Array)
         array = as_floats(P) if on_host else P
         require_square(array)
-        with jax.ensure_compile_time_eval(), jax.enable_x64(array.dtype == np.float64):  # a concrete P stays one inside a trace
-            array = jnp.asarray(array)
+        with at_once(), jax.enable_x64(array.dtype == np.float64):  # a concrete P stays one inside a trace
+            array = jax.device_put(array)  # jnp.asarray would compile a program for each shape
             check(array)
             result = function(array, *rest, **options)
             return np.asarray(result) if on_host else result

@@ -157,7 +157,7 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
             return jnp.concatenate(parts)
 
     def sample(
-        self, key: Key[Array, ""], trajectory: Trajectory, n: int, start: Start = None, first: int = 0, check: bool = True
+        self, key: Key[Array, ""], trajectory: Trajectory, n: int, start: Start = None, first: Any = 0, check: bool = True
     ) -> Int[Array, "n steps"]:
         """`n` private trajectories of one sensitive trajectory, (n, n_transitions + 1) int32.
 

@@ -146,7 +146,7 @@ class OfflineMechanism(WithinRadius, TrajectoryProtocol):
             return self._draw(lambda law: [_begin_alone(key, law)], states, start, 1)[0]
 
     def sample(
-        self, key: Key[Array, ""], trajectory: Trajectory, n: int, start: Start = None, first: int = 0, check: bool = True
+        self, key: Key[Array, ""], trajectory: Trajectory, n: int, start: Start = None, first: Any = 0, check: bool = True
     ) -> Int[Array, "n steps"]:
         """`n` private trajectories, (n, n_transitions + 1) int32; row i is `privatize(fold_in(key, first + i), trajectory)`."""
         key = checked_key(key)

@@ -1,6 +1,6 @@
 """The protocol of mechanisms on a trajectory, and their registry.
 
-A mechanism is a frozen value on the host: it checks its arguments and hands numbers to pure functions. `TrajectoryProtocol` is what
+A mechanism is a frozen value and a pytree: it checks concrete arguments and hands numbers to pure functions. `TrajectoryProtocol` is what
 everything else calls: draws (`privatize`, `sample`; `init` and `step` of those that run online), the exact law of its output, its
 neighbouring relation, the proved bound on what one substitution loses, and `matched`, the same mechanism at a target. Sweeps, the
 comparison, the audit and the reports know a mechanism by these methods alone.
@@ -44,7 +44,7 @@ from dpjax.trajectory.adjacency import Neighbouring
 from dpjax.trajectory.batch import Walks
 from dpjax.trajectory.exact import entropies, law_along
 from dpjax.trajectory.graph import Forward, Matrix, OnChain, Parameter, Start, Trajectory, graph_of, plain, trajectory_indices
-from dpjax.trajectory.kernel import Neighbours, cumulative_slots, cumulative_states, split
+from dpjax.trajectory.kernel import Neighbours, cumulative_slots, cumulative_states, split, split_on_host
 from dpjax.trajectory.losses import MARGIN, Progress, Store
 from dpjax.trajectory.steps import Tables, TracedSteps, require_few_states
 from dpjax.trajectory.traced import traced_law
@@ -89,7 +89,7 @@ class TrajectoryProtocol(OnChain):
         raise TypeError("a mechanism states how it draws")
 
     def sample(
-        self, key: Key[Array, ""], trajectory: Trajectory, n: int, start: Start = None, first: int = 0, check: bool = True
+        self, key: Key[Array, ""], trajectory: Trajectory, n: int, start: Start = None, first: Any = 0, check: bool = True
     ) -> Int[Array, "n steps"]:
         """`n` private trajectories, (n, n_transitions + 1) int32; row i is `privatize(fold_in(key, first + i), trajectory)`."""
         raise TypeError("a mechanism states how it draws")
@@ -115,8 +115,16 @@ class TrajectoryProtocol(OnChain):
         raise TypeError("a mechanism states its law within a trace")
 
     def traced_walks(self, trajectory: Trajectory, start: Start, check: bool) -> tuple[Neighbours, Walks]:
-        """The neighbours and cumulative laws to be drawn from within a trace, in the type of the traced parameters."""
+        """The neighbours and cumulative laws to be drawn from within a trace: the host's, or in the type of what is traced."""
         states = trajectory_indices(self.graph, trajectory, check)
+        if not is_traced(self, states, start):
+            first, laws, at = self.tables(states, start)
+            neighbours, sums = self.graph.neighbours, np.zeros((len(laws), self.graph.neighbours.n_slots))
+            for law, row in zip(laws, sums, strict=True):
+                batch.sum_rows(np.asarray(law), neighbours.blocks, row)
+            with at_trace_time():
+                words = jax.tree.map(jnp.asarray, (split_on_host(batch.cumulative_on_host(first)), split_on_host(sums)))
+            return neighbours, Walks(*words, at)
         steps = jax.lax.stop_gradient(self.traced_steps(states, start, float_dtype(self, start)))
         tables = split(cumulative_slots(steps.neighbours, steps.laws))
         return steps.neighbours, Walks(split(cumulative_states(steps.first)), tables, steps.position)

@@ -211,7 +211,7 @@ class RandomisedResponse(OneLoss):
         return respond(key, jnp.asarray(states), jnp.int32(self.graph.n_states), jnp.float32(self.keep))
 
     def sample(
-        self, key: Key[Array, ""], trajectory: Trajectory, n: int, start: Start = None, first: int = 0, check: bool = False
+        self, key: Key[Array, ""], trajectory: Trajectory, n: int, start: Start = None, first: Any = 0, check: bool = False
     ) -> Int[Array, "n steps"]:
         """`n` reported trajectories, (n, n_transitions + 1) int32; row i is `privatize(fold_in(key, first + i), trajectory)`."""
         key = checked_key(key)

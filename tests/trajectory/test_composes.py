@@ -52,6 +52,10 @@ from dpjax.trajectory import (
 from dpjax.trajectory import steps as steps_module
 from dpjax.trajectory.batch import TrajectoryState
 from dpjax.trajectory.kernel import reached, split, split_on_host
+from dpjax.trajectory.protocol import unregister
+from tests.toy_trajectory import HopMechanism
+
+unregister("hops")  # the import registered it
 
 WHOLE = "its values are states or counts, without a derivative"
 BY_VMAP = "one at a time; the error names jax.vmap"
@@ -63,12 +67,13 @@ P = np.array(
     ]
 )
 CHAIN = MarkovChain.from_matrix(np.array([[0, 0.7, 0.3, 0], [0, 0.2, 0.5, 0.3], [0.45, 0, 0, 0.55], [0.25, 0.75, 0, 0]]))
-WORD, OTHER = np.array([0, 1, 3, 1, 2]), np.array([0, 1, 1, 1, 3])
+WORD = np.array([0, 1, 3, 1, 2])
 WORDS = np.array([[0, 1, 3, 1, 2, 0], [2, 3, 1, 1, 2, 3]], np.int32)
 EPSILON, RHO, WEIGHT = np.array([1.3, 2.1]), np.array([0.9, 1.4]), np.array([0.3, 0.6])
 LAWS = np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.1, 0.3, 0.2]])
 DISTANCES = np.random.default_rng(1).random((2, 4, 4)) + 0.5
 LEVELS = np.array([0.31, 1.23])  # no distance of any chain here lies within a step of them
+STARTS = np.array([[0.2, 0.3, 0.5], [0.6, 0.1, 0.3]])
 KEYS = np.array([[1, 2], [3, 4]], np.uint32)
 STATES, TIMES, TARGETS = np.array([3, 1], np.int32), np.array([4, 17], np.int32), np.array([0, 2], np.int32)
 
@@ -88,8 +93,12 @@ def one(epsilon=1.0, rho=1.0, prior_weight=0.0, chain=CHAIN, selection="permute-
     return TrajectoryMechanism(chain, epsilon=epsilon, rho=rho, prior_weight=prior_weight, selection=selection)
 
 
+def chain_of(P):
+    return MarkovChain.from_matrix(P)
+
+
 def on(P, epsilon=1.0, **options):
-    return one(epsilon, chain=MarkovChain.from_matrix(P), **options)
+    return one(epsilon, chain=chain_of(P), **options)
 
 
 def joined(*parts):
@@ -105,8 +114,10 @@ def known(law):
 
 
 def reported(law):
-    """The same of reports, whose entropy is infinite on this chain."""
-    return joined(law.marginals, law.expected_error, law.exceedance(LEVELS), law.step_exceedance(0.31), law.impossible)
+    """The same of reports."""
+    return joined(
+        law.marginals, law.expected_error, law.expected_entropy, law.exceedance(LEVELS), law.step_exceedance(0.31), law.impossible
+    )
 
 
 def joint(law):
@@ -134,26 +145,31 @@ CASES = [
         {"batch": BY_VMAP},
     ),
     Case("exact_law, trajectory", lambda w: known(exact_law(M, w)), (WORDS,), DRAWN),
-    Case("exact_law, start", lambda p: known(exact_law(M, WORD, p)), (LAWS,), {"batch": BY_VMAP}, orders=1),
+    Case("exact_law, start", lambda p: known(exact_law(M, WORD, p)), (LAWS,), {"batch": BY_VMAP}),
     Case(
         "exact_law, OfflineMechanism",
-        lambda e, rho, b: known(exact_law(OfflineMechanism(CHAIN, epsilon=e, rho=rho, base_weight=b), WORD)),
-        (EPSILON, RHO, WEIGHT),
+        lambda P, e, b, p: known(exact_law(OfflineMechanism(chain_of(P), epsilon=e, rho=1.2, base_weight=b), [0, 2, 1], p)),
+        (P, EPSILON, WEIGHT, STARTS),
         {"batch": BY_VMAP},
     ),
     Case(
         "exact_law, ChenMechanism",
-        lambda e: known(exact_law(ChenMechanism(CHAIN, epsilon=e, b=2), WORD)),
-        (EPSILON,),
+        lambda P, e: known(exact_law(ChenMechanism(chain_of(P), epsilon=e, b=2), [0, 2, 1])),
+        (P, EPSILON),
         {"batch": BY_VMAP},
     ),
     Case(
         "exact_law, RandomisedResponse",
-        lambda e: reported(exact_law(RandomisedResponse(CHAIN, epsilon=e), WORD)),
-        (EPSILON,),
+        lambda P, e: reported(exact_law(RandomisedResponse(chain_of(P), epsilon=e), [0, 2, 1])),
+        (P, EPSILON),
         {"batch": BY_VMAP},
     ),
-    Case("joint_law", lambda *x: joint(joint_law(one(*x), 3)), (EPSILON, RHO, WEIGHT), {"batch": BY_VMAP}),
+    Case(
+        "joint_law",
+        lambda P, e, p, q: joint(joint_law(on(P, e, prior_weight=0.3), 3, start=p, sensitive=q)),
+        (P, EPSILON, STARTS, STARTS[::-1]),
+        {"batch": BY_VMAP},
+    ),
     Case(
         "joint_stationary",
         lambda P, e: joined(
@@ -163,10 +179,11 @@ CASES = [
         {"batch": BY_VMAP},
         orders=1,
     ),
-    Case("pairwise_losses", lambda *x: pairwise_losses(one(*x)), (EPSILON, RHO, WEIGHT), {"batch": BY_VMAP}, orders=1),
+    Case("pairwise_losses", lambda *x: pairwise_losses(one(*x)), (EPSILON, RHO, WEIGHT), {"batch": BY_VMAP}),
     Case("substitution_epsilon", lambda P: substitution_epsilon(on(P)), (P,), {"batch": BY_VMAP}, orders=1),
     Case("kappa", lambda e, d: kappa(one(e), d), (EPSILON, DISTANCES), {"batch": BY_VMAP}, orders=1),
-    Case("trajectory_loss", lambda e, p: trajectory_loss(one(e), WORD, OTHER, p), (EPSILON, LAWS), {"batch": BY_VMAP}, orders=1),
+    Case("trajectory_loss", lambda P, e: trajectory_loss(on(P, e), [0, 1, 2], [0, 2, 2]), (P, EPSILON), {"batch": BY_VMAP}),
+    Case("trajectory_loss, trajectories", lambda w, v: trajectory_loss(M, w, v, 0), (WORDS, WORDS[::-1]), DRAWN),
     Case(
         "bounds: loss_bounds, substitution_bound, guarantee, under_hamming",
         lambda P, e: joined(
@@ -177,7 +194,6 @@ CASES = [
         ),
         (P, EPSILON),
         {"batch": BY_VMAP},
-        orders=1,
     ),
     Case("privatize", lambda k, w: M.privatize(key_of(k), w, check=False), (KEYS, WORDS), DRAWN),
     Case("privatize, parameters", lambda e, k: one(e).privatize(key_of(k), WORD), (EPSILON, KEYS), DRAWN),
@@ -405,6 +421,18 @@ def test_a_vmap_over_users_is_the_loop_over_them_and_one_key_serves_a_tick():
     assert keyed.tolist() == np.asarray(jax.vmap(M.init)(keys)[1]).tolist() == [int(M.init(k)[1]) for k in keys]
 
 
+@pytest.mark.parametrize("m", [M, OFFLINE, CHEN, REPORTS], ids=lambda m: m.name)
+def test_a_key_alone_that_is_traced_gives_the_same_draws_without_float64(m):
+    keys = jax.random.split(KEY, 40)
+    paths = np.asarray(jax.jit(jax.vmap(lambda key: m.privatize(key, WORD)))(keys))
+    assert paths.tolist() == [np.asarray(m.privatize(key, WORD)).tolist() for key in keys]
+    assert (
+        np.asarray(jax.jit(lambda key, first: m.sample(key, WORD, 5, first=first))(KEY, 7)).tolist()
+        == m.sample(KEY, WORD, 5, first=7).tolist()
+    )
+    assert "f64" not in str(jax.make_jaxpr(lambda key: m.privatize(key, WORD))(KEY))
+
+
 def test_a_table_of_the_targets_in_use():
     states, s = users()
     kept = M.cache([3, 1, 1])
@@ -534,6 +562,22 @@ def test_a_mechanism_is_an_argument_and_carries_a_gradient():
     assert np.asarray(slope.chain.matrix).shape == (4, 4)
     drawn = jax.jit(lambda m, key: m.privatize(key, WORD))(one(2.0), KEY)
     assert np.asarray(drawn).tolist() == np.asarray(one(2.0).privatize(KEY, WORD)).tolist()
+
+
+def test_a_mechanism_of_a_users_own_composes():
+    def error(epsilon):
+        return exact_law(HopMechanism(CHAIN, epsilon=epsilon), WORD).expected_error.sum()
+
+    m, h = HopMechanism(CHAIN, epsilon=2.0, changed=2), 1e-5
+    with jax.enable_x64(True):
+        slope = jax.jit(jax.grad(error))(1.5)
+        np.testing.assert_allclose(slope, (error(1.5 + h) - error(1.5 - h)) / (2 * h), rtol=1e-6)
+        epsilons = np.array([0.5, 4.0])
+        drawn = jax.jit(jax.vmap(lambda e: HopMechanism(CHAIN, epsilon=e).privatize(KEY, WORD)))(epsilons)
+    assert np.asarray(drawn).tolist() == [
+        np.asarray(HopMechanism(CHAIN, epsilon=float(e)).privatize(KEY, WORD)).tolist() for e in epsilons
+    ]
+    assert np.asarray(jax.jit(lambda key, word: scanned(m, key, 1, word))(KEY, LONG)).tolist() == looped(m, KEY, 1, LONG)
 
 
 @pytest.mark.parametrize(
