@@ -318,7 +318,7 @@ def _of_graph(graph: Any, argument: str) -> Labelled:
     edges = [(a, b, data.get("weight")) for a, b, data in graph.edges(data=True)]
     bare = [edge for edge in edges if edge[2] is None]
     if bare and len(bare) < len(edges):
-        invalid(f"the edge {bare[0][:2]!r} of {argument}", None, "give every edge a weight, or none", problem="has no weight")
+        invalid(f"an edge of {argument}", bare[0][:2], "it has no weight: give every edge a weight, or none")
     numbers = np.zeros(
         (len(nodes), len(nodes)), np.result_type(*(np.asarray(w) for _, _, w in edges)) if edges and not bare else np.int64
     )

@@ -120,7 +120,8 @@ def cells_of(table: Table) -> Iterator[Line]:
 def _without_content(path: Any, error: InputError) -> str:
     """The sentence of an error about the format; one that shows a value, which is content, is replaced."""
     if error.value is not None:
-        return f"{path}: it is not a text file"
+        of_object = str(path).startswith("the ")
+        return f"{path}: {'its form, labels or numbers are not those of records' if of_object else 'it is not a text file'}"
     problem = error.problem if error.argument == f"{path}:" else f"{error.argument} {error.problem}"
     return str(InputError(f"{path}:", problem, error.remedy))
 
