@@ -75,8 +75,11 @@ def check_traced(condition: Any, argument: str, rule: str, **values: Any) -> Non
 
 @contextlib.contextmanager
 def at_trace_time() -> Iterator[None]:
-    """A context in which functions of concrete values run at once, in float64, within a trace too: what they make can be kept."""
-    with jax.ensure_compile_time_eval(), jax.enable_x64(True):
+    """A context in which functions of concrete values run at once, in float64, within a trace too: what they make can be kept.
+
+    Concrete values are checked by their fronts; checks of traced ones are off, since no `checkify.checkify` is around what runs here.
+    """
+    with jax.ensure_compile_time_eval(), jax.enable_x64(True), _debug(False):
         yield
 
 
