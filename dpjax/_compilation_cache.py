@@ -15,7 +15,7 @@ import pathlib
 import sys
 
 _FOLDER, _SHORTEST = "JAX_COMPILATION_CACHE_DIR", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"
-_SECONDS = "0.1"  # programs that compile faster are not worth a file
+_SECONDS = "0"  # of a job most programs are small: left out, they would be compiled again by every process
 
 
 def cache_directory() -> pathlib.Path:

@@ -74,12 +74,20 @@ def check_traced(condition: Any, argument: str, rule: str, **values: Any) -> Non
 
 
 @contextlib.contextmanager
-def at_trace_time() -> Iterator[None]:
-    """A context in which functions of concrete values run at once, in float64, within a trace too: what they make can be kept.
+def at_once() -> Iterator[None]:
+    """A context in which functions of concrete values run at once, within a trace too: what they make can be kept.
 
-    Concrete values are checked by their fronts; checks of traced ones are off, since no `checkify.checkify` is around what runs here.
+    `jax.ensure_compile_time_eval` would do so too, and compile a program for every constant of the functions that are jitted inside. Checks
+    of traced values are off: concrete ones are checked by their fronts, and no `checkify.checkify` is around what runs here.
     """
-    with jax.ensure_compile_time_eval(), jax.enable_x64(True), _debug(False):
+    with jax.core.eval_context(), _debug(False):
+        yield
+
+
+@contextlib.contextmanager
+def at_trace_time() -> Iterator[None]:
+    """The same, in float64."""
+    with at_once(), jax.enable_x64(True):
         yield
 
 

@@ -104,7 +104,7 @@ def label_of(value: Any) -> Any:
         return None if is_missing_text(text) else text
     if is_missing_object(value):
         return None
-    if isinstance(value, float | Decimal) and abs(value) < 2**63 and value == int(value):
+    if isinstance(value, float | Decimal) and -(2.0**63) < float(value) < 2.0**63 and value == int(value):
         return int(value)
     return value
 
@@ -368,7 +368,7 @@ def ends_of(header: Sequence[Any]) -> tuple[int, int] | None:
 
 
 def pair_rows(pairs: Any, argument: str) -> Iterator[tuple[Any, Any, Any]]:
-    """(from, to, count) of pairs: an iterable of pairs, a frame with such columns, or a graph's edges; count is 1 unless a column or weight says it."""
+    """(from, to, count) of pairs: an iterable of pairs, a frame with such columns, or a graph's edges; count is 1 unless one is given."""
     if hasattr(pairs, "nodes") and hasattr(pairs, "edges"):
         rows, _, numbers = _of_graph(pairs, argument)
         assert rows is not None

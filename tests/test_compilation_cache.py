@@ -107,3 +107,34 @@ def test_importing_dpjax_leaves_jax_as_it_is():
     environment = {name: value for name, value in os.environ.items() if name not in (FOLDER, SHORTEST)} | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+JOB = """
+import sys
+import dpjax, jax, numpy as np
+from scipy import sparse
+
+ran = []
+jax.monitoring.register_event_listener(lambda name, **_: ran.append(name.rsplit("/", 1)[-1]))
+dpjax.enable_compilation_cache(sys.argv[1])
+P = np.random.default_rng(0).dirichlet(np.ones(9), 9) * (np.arange(9)[:, None] != np.arange(9))
+chain = dpjax.MarkovChain.from_matrix(sparse.csr_array(P / P.sum(axis=1, keepdims=True)))
+m = dpjax.TrajectoryMechanism(chain, epsilon=1.0, rho=1.0)
+m.sample(jax.random.key(0), [0, 1, 2, 3, 1], 5)
+dpjax.stationary_distribution(P / P.sum(axis=1, keepdims=True))
+dpjax.shortest_paths(chain, "floyd_warshall")
+dpjax.DirichletMechanism(k=20.6, eta=0.073, n_records=98, n_categories=5).privatize(jax.random.key(1), np.full(5, 0.2))
+print(ran.count("cache_hits"), ran.count("cache_misses"))
+"""
+
+
+def test_the_second_process_of_a_job_compiles_nothing(clean, tmp_path):
+    environment = {name: value for name, value in os.environ.items() if name not in (FOLDER, SHORTEST)} | {"PYTHONPATH": str(ROOT)}
+    counted = []
+    for _ in range(2):
+        command = [sys.executable, "-c", JOB, str(tmp_path / "programs")]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        counted.append([int(word) for word in done.stdout.split()])
+    assert counted[1] == [sum(counted[0]), 0]
+    assert 10 <= sum(counted[0]) <= 25  # 17, and 66 where every constant inside a program was one of its own

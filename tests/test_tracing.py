@@ -2,10 +2,12 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.experimental import checkify
 
 import dpjax
-from dpjax._tracing import check_traced, is_traced
+from dpjax._tracing import at_once, check_traced, is_traced
+from dpjax.chains import gth, stationary_distribution
 
 
 @jax.jit
@@ -44,3 +46,31 @@ def test_a_leaf_of_a_pytree_is_found_traced():
     jax.jit(lambda x: found.append(is_traced({"a": [1.0, x]})) or x)(1.0)
     assert found == [True]
     assert not is_traced({"a": [1.0, jnp.ones(2)]}, None)
+
+
+def test_what_is_concrete_runs_at_once_within_every_transformation():
+    found = []
+
+    def f(x):
+        with at_once():
+            found.append(float(jnp.ones(3).sum()))
+            with at_once():
+                found.append(float(jnp.ones(3).sum()))
+            found.append(float(jax.jit(jnp.sum)(jnp.ones(3))))
+        return 2 * x
+
+    transformed = (f, jax.jit(f), jax.grad(f), jax.vmap(f), jax.jit(jax.vmap(f)), lambda x: jax.lax.map(f, x))
+    for transform, x in zip(transformed, (1.0, 1.0, 1.0, jnp.ones(2), jnp.ones(2), jnp.ones(2)), strict=True):
+        transform(x)
+    assert found == [3.0] * (3 * len(transformed))
+
+
+def test_no_constant_of_a_kernel_is_a_program_of_its_own(caplog):
+    P = jnp.asarray(np.random.default_rng(0).dirichlet(np.ones(4), (11, 4)), jnp.float32)  # a shape of no other test
+    before = gth._cache_size()
+    with jax.log_compiles():
+        checked = stationary_distribution(P)
+    programs = [line for line in caplog.messages if line.startswith("Finished XLA compilation")]
+    assert 0 < len(programs) <= 5, programs  # there were 39
+    np.testing.assert_array_equal(gth(P), checked)
+    assert gth._cache_size() == before + 1  # a direct call had a program of its own

@@ -359,7 +359,8 @@ def _checked_matrix(P: Any) -> Matrix:
     given: Any = sparse.csr_array(P) if structure.is_sparse(P) else np.asarray(P)
     require(given.ndim < 3, "the shape of P", given.shape, "give one square matrix (n, n), and map over a batch with jax.vmap")
     require(given.ndim == 2 and given.shape[0] == given.shape[1], "the shape of P", given.shape, "give a square matrix (n, n)")
-    tolerance = row_sum_tolerance(np.float32 if given.dtype == np.float32 else np.float64)
+    dtype = np.float32 if given.dtype == np.float32 else np.float64
+    tolerance = row_sum_tolerance(dtype)
     real = given.dtype.kind in "iufb" or given.dtype.name == "bfloat16"
     require(real, "the type of P", str(given.dtype), "give numbers, and labels as labels= or in a labelled object")
     matrix: Any = given.astype(np.float64)
@@ -373,7 +374,7 @@ def _checked_matrix(P: Any) -> Matrix:
     sums = np.asarray(matrix.sum(axis=1))
     far = np.flatnonzero(np.abs(sums - 1) > tolerance)
     if len(far):
-        remedy = structure.sum_remedy(matrix, "each row sums to 1: divide it by its sum")
+        remedy = structure.sum_remedy(matrix, "each row sums to 1: divide it by its sum", dtype)
         invalid(f"the sum of row {far[0]} of P", float(sums[far[0]]), remedy)
     return _divide_rows(matrix, sums)
 

@@ -33,7 +33,7 @@ from jaxtyping import Int
 from scipy import sparse
 
 from dpjax._errors import invalid, require
-from dpjax._tracing import check_traced, checking, require_concrete
+from dpjax._tracing import at_once, check_traced, checking, require_concrete
 from dpjax._values import matrix_of, pair_rows, states_of_values
 
 
@@ -57,8 +57,8 @@ def _following(function: Callable[..., Any], check: Callable[[jax.Array], None])
         on_host = not isinstance(P, jax.Array)
         array = as_floats(P) if on_host else P
         require_square(array)
-        with jax.ensure_compile_time_eval(), jax.enable_x64(array.dtype == np.float64):  # a concrete P stays one inside a trace
-            array = jnp.asarray(array)
+        with at_once(), jax.enable_x64(array.dtype == np.float64):  # a concrete P stays one inside a trace
+            array = jax.device_put(array)  # jnp.asarray would compile a program for each shape
             check(array)
             result = function(array, *rest, **options)
             return np.asarray(result) if on_host else result
@@ -127,10 +127,10 @@ def refuse(P: jax.Array, least: Any, gap: Any) -> None:
     invalid(f"the sum of row {list(at)} of P", float(sums[at]), remedy)
 
 
-def sum_remedy(P: Any, remedy: str) -> str:
-    """What to do about a row that does not sum to 1: to transpose where the columns do, else `remedy`."""
+def sum_remedy(P: Any, remedy: str, dtype: Any = None) -> str:
+    """What to do about a row that does not sum to 1: to transpose where the columns do, else `remedy`; dtype: in which P was given."""
     columns = np.asarray(P.sum(axis=0), dtype=np.float64)
-    if np.all(np.abs(columns - 1) <= row_sum_tolerance(P.dtype)):
+    if np.all(np.abs(columns - 1) <= row_sum_tolerance(P.dtype if dtype is None else dtype)):
         return "the columns sum to 1: transpose it, so that row i holds the transitions out of state i"
     return remedy
 
@@ -218,7 +218,7 @@ def require_irreducible(P: Any, labels: tuple[Any, ...] | None = None) -> None:
 
 
 def closed_advice(P: Any, labels: tuple[Any, ...] | None = None) -> str:
-    """What to do about a reducible `P`: keep a closed class, the largest one named, for a chain stays there; a larger class may be left for good."""
+    """What to do about a reducible `P`: keep a closed class, the largest named: the chain stays there, and may leave a larger one for good."""
     largest = max(closed_classes(P), key=len)
     named = describe([largest], labels)
     if len(largest) > 1:
@@ -376,7 +376,7 @@ def _in_order(states: Iterable[Hashable]) -> Labels:
 def _tally(start: Int[np.ndarray, " m"], end: Int[np.ndarray, " m"], n: int, weights: list[Any] | None = None) -> Counts:
     if weights is not None and any(weight != 1 for weight in weights):
         for number, weight in enumerate(weights):
-            whole = isinstance(weight, numbers.Real) and float(weight).is_integer() and 0 <= weight <= _LARGEST
+            whole = isinstance(weight, numbers.Real) and float(weight).is_integer() and 0 <= float(weight) <= _LARGEST
             require(whole, f"the count of pairs[{number}]", weight, "give whole numbers, 0 or more")
         counts = sparse.coo_array((np.array([int(w) for w in weights], np.int64), (start, end)), shape=(n, n)).tocsr()
         return counts.toarray() if n <= _DENSE_STATES else counts

@@ -24,7 +24,7 @@ from scipy import sparse
 
 from dpjax._errors import require, require_whole
 from dpjax._random import checked_key
-from dpjax._tracing import check_traced
+from dpjax._tracing import at_once, check_traced
 from dpjax.chains.chain import MarkovChain, SparseRows
 from dpjax.chains.counting import as_floats, check_traced_matrix, require_one_square, require_stochastic
 from dpjax.chains.stationary import stationary_distribution
@@ -70,8 +70,8 @@ def transition_table(chain: Any) -> TransitionTable:
         matrix: Any = chain.matrix
         if chain.is_sparse:
             entries, targets = _padded(matrix, dtype)
-            return TransitionTable(jnp.asarray(_running_sums(entries)), jnp.asarray(targets))
-        return TransitionTable(jnp.asarray(_running_sums(matrix.astype(dtype))), None)
+            return TransitionTable(*jax.device_put((_running_sums(entries), targets)))
+        return TransitionTable(jax.device_put(_running_sums(matrix.astype(dtype))), None)
     if isinstance(chain, MarkovChain):
         return _table_of_jax(chain.matrix)
     if isinstance(chain, jax.core.Tracer):
@@ -80,9 +80,9 @@ def transition_table(chain: Any) -> TransitionTable:
         return TransitionTable(_traced_running_sums(chain), None)
     array = np.asarray(chain) if isinstance(chain, jax.Array) else as_floats(chain).astype(jnp.zeros(()).dtype)
     require_one_square(array)
-    with jax.ensure_compile_time_eval():
-        require_stochastic(jnp.asarray(array))
-    return TransitionTable(jnp.asarray(_running_sums(array)), None)
+    with at_once():
+        require_stochastic(jax.device_put(array))
+    return TransitionTable(jax.device_put(_running_sums(array)), None)
 
 
 def cumulative_start(initial: Any, table: TransitionTable) -> Float[Array, " n"]:
@@ -111,7 +111,7 @@ def cumulative_start(initial: Any, table: TransitionTable) -> Float[Array, " n"]
     )
     good = start.shape == (n,) and bool((start >= 0).all()) and abs(float(start.sum()) - 1) <= 1e-5
     require(good, "initial", initial, f"give a state index or a law on {n} states, which sums to 1")
-    return jnp.asarray(_running_sums(start.astype(dtype)[None])[0])
+    return jax.device_put(_running_sums(start.astype(dtype)[None])[0])
 
 
 @functools.partial(jax.jit, static_argnames="n_steps")

@@ -169,6 +169,7 @@ def _exchanged_along(A: Float[Array, b * rest], state: Int[Array, " b"], axis: i
 def closed_state(P: Float[Array, "b n n"]) -> Int[Array, " b"]:
     """A state of a closed class of each chain: from state 0, move to a state reached that does not lead back, while there is one."""
     edge = P > 0
+    both = jnp.concatenate([edge.swapaxes(1, 2), edge])  # one search serves both directions: less to compile
 
     def spread(at: Int[Array, " b"], edges: Bool[Array, "b n n"]) -> Bool[Array, "b n"]:
         """The states with a path along `edges`, [to, from], out of state `at`."""
@@ -181,16 +182,13 @@ def closed_state(P: Float[Array, "b n n"]) -> Int[Array, " b"]:
         # ends: each turn but the last adds a state to one of the sets, which have n at most
         return jax.lax.while_loop(lambda found: (found[0] != found[1]).any(), step, start)[0]
 
-    def lost(at: Int[Array, " b"]) -> Bool[Array, "b n"]:
-        return spread(at, edge.swapaxes(1, 2)) & ~spread(at, edge)
-
     def move(state: tuple[Array, Array]) -> tuple[Array, Array]:
-        at = jnp.where(state[1].any(-1), jnp.argmax(state[1], axis=-1).astype(jnp.int32), state[0])
-        return at, lost(at)
+        reached, leading = jnp.split(spread(jnp.tile(state[0], 2), both), 2)
+        lost = reached & ~leading
+        return jnp.where(lost.any(-1), jnp.argmax(lost, axis=-1).astype(jnp.int32), state[0]), lost.any()
 
-    start = jnp.zeros(P.shape[:1], jnp.int32)
     # ends: a chain that moves leaves its class for one below it for good, and has n classes at most
-    return jax.lax.while_loop(lambda state: state[1].any(), move, (start, lost(start)))[0]
+    return jax.lax.while_loop(lambda state: state[1], move, (jnp.zeros(P.shape[:1], jnp.int32), jnp.bool_(True)))[0]
 
 
 def completed(dP: Float[Array, "b n n"]) -> Float[Array, "b n n"]:
@@ -348,8 +346,9 @@ def finite_stationary(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n"]
     """`gth`, checked, its NaN done again in float64; several closed classes are a ValueError; a trace gets `gth` as it is."""
     if isinstance(P, jax.core.Tracer):
         return gth(P)
-    pi = gth(P)
-    least, gap, failed = np.asarray(_marks(P, pi))
+    with jax.debug_nans(False):  # a NaN is a mark here, which is looked at below
+        pi = gth(P)
+        least, gap, failed = np.asarray(_marks(P, pi))
     refuse(P, least, gap)
     if not failed:
         return pi
@@ -357,7 +356,7 @@ def finite_stationary(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n"]
     for at in np.argwhere(np.isnan(host[..., 0])):
         where = tuple(int(i) for i in at)
         host[where] = _of_one_closed_class(np.asarray(P[where]), f"matrix {list(where)}" if where else "the chain")
-    return jnp.asarray(host)
+    return jax.device_put(host)
 
 
 @jax.jit
@@ -370,8 +369,8 @@ def _of_one_closed_class(P: Float[np.ndarray, "n n"], name: str) -> Float[np.nda
     """The law of a matrix whose mean times pass the range of its type, in float64; several closed classes are refused."""
     states = only_closed_class(P, name)
     pi = np.zeros(P.shape[0], P.dtype)
-    with jax.enable_x64(True):
-        part = jnp.asarray(P[np.ix_(states, states)].astype(np.float64))
+    with jax.enable_x64(True), jax.debug_nans(False):
+        part = jax.device_put(P[np.ix_(states, states)].astype(np.float64))
         pi[states] = 1 if len(states) == 1 else np.asarray(gth(part))
     if not np.isfinite(pi).all():
         invalid(
@@ -424,21 +423,21 @@ def _sparse_solve(P: sparse.csr_array) -> Float[np.ndarray, " n"]:
     small = P.shape[0] <= _DENSE_AT_MOST
     if checked and visits <= (_VISITS if small else _VISITS_OF_MANY):
         return pi
-    if small:
-        return np.asarray(stationary_distribution(P.toarray()))
-    problem = f"is too nearly decomposable to be solved sparse (mean visits of {visits:.1e} or a residual of {residual:.1e})"
-    remedy = f"take fewer states: up to {_DENSE_AT_MOST} it is eliminated without loss of digits"
-    invalid("the chain", None, remedy, problem=problem)
+    if not small:
+        problem = f"is too nearly decomposable to be solved sparse (mean visits of {visits:.1e} or a residual of {residual:.1e})"
+        remedy = f"take fewer states: up to {_DENSE_AT_MOST} it is eliminated without loss of digits"
+        invalid("the chain", None, remedy, problem=problem)
+    return np.asarray(stationary_distribution(P.toarray()))
 
 
 def _solved_without(P: sparse.csr_array, pivot: int) -> tuple[Float[np.ndarray, " n"], float]:
-    """The law with pi_K (I - P_KK) = pi_p P_pK for K = all states but p, the pivot, and the estimated norm of the inverse; NaN where it is singular."""
+    """The law with pi_K (I - P_KK) = pi_p P_pK for K = all states but p, the pivot, and the estimated norm of the inverse; NaN if singular."""
     from scipy.sparse.linalg import LinearOperator, onenormest, splu
 
     others = np.delete(np.arange(P.shape[0]), pivot)
     system = sparse.csc_matrix((sparse.eye_array(len(others)) - P[others][:, others]).T)
     try:
-        factors = splu(system)
+        factors: Any = splu(system)
     except RuntimeError:  # an exact 0 among the pivots
         return np.full(P.shape[0], np.nan), np.inf
     weights = np.ones(P.shape[0])

@@ -84,7 +84,8 @@ DryRun = Annotated[
     bool,
     typer.Option(
         "--dry-run",
-        help="Read the records and say how many would be used, to you alone: on standard output, or in --private-report. Nothing is drawn or charged. PRIVATE.",
+        help="Read the records and say how many would be used, to you alone: on standard output, or in --private-report. PRIVATE."
+        " Nothing is drawn or charged.",
     ),
 ]
 Price = Annotated[bool, typer.Option("--price", help="Print the price and stop; no records are needed.")]

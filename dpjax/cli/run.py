@@ -97,6 +97,8 @@ def about(dataset: Any, plan: sweep.SweepPlan) -> Mapping[str, Any]:
     if hasattr(plan.workload, "rows"):
         said["public"] = plan.workload.rows(plan.grid.cells[0].values).statement
     print("\n".join(str(said[key]) for key in ("source", "report", "public") if key in said))
+    if dataset.report.assumed:
+        print(" ".join(dataset.report.assumed))
     return said
 
 

@@ -58,8 +58,8 @@ from dpjax._tracing import is_traced
 from dpjax.counts.neighbours import PersonBound
 from dpjax.simplex import rows as domain
 from dpjax.simplex._rounding import Numbers, Real, check_delta, check_epsilon, delta_up, in_blocks, in_trace
+from dpjax.simplex.exact import corner_claim
 from dpjax.simplex.hockey_stick import (
-    log_corner_claim,
     log_corner_delta,
     log_gamma_claim,
     log_gamma_hockey_stick,
@@ -84,7 +84,7 @@ def log_add_remove_delta(
 
 
 _LOG_DELTA = {
-    "replace": in_blocks(jax.jit(lambda epsilon, scale, alpha: log_corner_claim(epsilon, scale, alpha, jnp.ones_like(scale)))),
+    "replace": lambda epsilon, scale, alpha: corner_claim(epsilon, scale, alpha, np.ones_like(scale)),  # Theorem 6's program
     "add-remove": in_blocks(jax.jit(lambda epsilon, scale, alpha: log_gamma_claim(epsilon, scale * alpha, scale))),
 }
 

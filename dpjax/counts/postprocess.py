@@ -89,7 +89,9 @@ def checked_postprocess(postprocess: str) -> None:
 
 def checked_counts(counts: np.ndarray | Array) -> Float[Array, "*shape"]:
     """Counts as a JAX float array of their own or the default type; whole and at least 0 where they have a value."""
-    if not is_traced(counts):
+    if is_traced(counts):
+        check_traced((counts >= 0) & (counts == jnp.round(counts)), "counts", "be whole numbers, 0 or more")
+    else:
         known = np.asarray(counts, np.float64)
         good = known.ndim >= 1 and bool((np.isfinite(known) & (known >= 0) & (known == np.floor(known))).all())
         require(good, "counts", counts, "give whole numbers, 0 or more, rows on the last axis")

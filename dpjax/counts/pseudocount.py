@@ -268,8 +268,7 @@ class PseudocountMechanism(CountMechanism):
         leading axes of counts are a batch of independent draws.
         """
         key = checked_key(key)
-        if not is_traced(counts):
-            check_counts(counts)
+        check_counts(counts)
         values = as_float(counts)
         mask: Any = np.ones(values.shape[-1:], bool) if support is None else support
         mask = mask if is_traced(mask) else np.asarray(mask, dtype=bool)

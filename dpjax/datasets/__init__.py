@@ -15,6 +15,7 @@ from dpjax.datasets.matrices import read_count_matrix, read_probability_matrix
 from dpjax.datasets.pairs import read_od_counts, read_pairs, read_road_turns, read_sequences
 from dpjax.datasets.registry import SOURCES, load
 from dpjax.datasets.synthetic import campus_roads, links, manhattan, ratings
+from dpjax.datasets.tables import Format
 from dpjax.datasets.text import read_labels
 from dpjax.datasets.tlc import attach_outlines, attach_points, read_points, read_tlc_trips, read_zone_lookup, read_zone_outlines
 from dpjax.datasets.wikispeedia import read_wikispeedia
@@ -26,6 +27,7 @@ __all__ = [
     "SOURCES",
     "DataConfig",
     "Dataset",
+    "Format",
     "attach_outlines",
     "attach_points",
     "campus_roads",

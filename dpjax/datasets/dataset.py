@@ -38,8 +38,8 @@ class ReadReport:
     """What a reader read, kept and dropped, counted in units of `unit` (trips, clicks, ...); read = kept + everything dropped.
 
     For probabilities the unit is a row: 7 rows of which 6.5 rows' worth of probability was kept. `notes` are whole sentences about
-    what a number does not say (rows renormalised, a row added); `assumed` are sentences about the form that the file was found to have, and the lines
-    in it that are no rows.
+    what a number does not say (rows renormalised, a row added); `assumed` are sentences about the form that the file was found to
+    have, and the lines in it that are no rows.
     """
 
     read: int | float

@@ -1,8 +1,8 @@
 """Square matrices of counts as CSV: row i, column j is how often state i was followed by state j.
 
-A rectangle of numbers in a text file, with or without labels above and beside it. Labels are found by their looks: a first line with a cell that is no
-number is a header, and so a first column. Labels that are numbers themselves are recognised where both are there and the corner between them is
-blank or a word.
+A rectangle of numbers in a text file, with or without labels above and beside it. Labels are found by their looks: a first line with a
+cell that is no number is a header, and so a first column. Labels that are numbers themselves are recognised where both are there and the
+corner between them is blank or a word.
 
 Transition matrices as rating agencies print them: probabilities, percents or counts, with withdrawn ratings and a default state.
 
@@ -186,13 +186,13 @@ def read_probability_matrix(
 ) -> Dataset:
     """A transition matrix from a CSV of probabilities, percents or counts, its states in the order of its columns.
 
-    kind: "probabilities", "percents" or "counts"; None reads it off the numbers. Columns called WR, NR or withdrawn are dropped and
-    the rows renormalised. A row, withdrawn ratings included, must sum to 1 (or 100) within 0.002 for rounding; one that falls short
-    by more is refused, unless the shortfall is at most `allow_gap` (a share: 0.04 lets 96 percent pass) and is then spread over the
-    row in proportion. A row above 1 is always refused. recovery: the probability with which an absorbing default (D or Default,
-    its row missing, empty or 1 on itself) moves to the rating beside it; None leaves it absorbing. no_row: what is done with another state that has a
-    column and no row: "stop"; "default": it is one more default state; "withdrawn": it is no state, as WR. For counts, `counts` holds them
-    as read, and `matrix` their shares. ValueError names the file and the line.
+    kind: "probabilities", "percents" or "counts"; None reads it off the numbers. Columns called WR, NR or withdrawn are dropped and the
+    rows renormalised. A row, withdrawn ratings included, must sum to 1 (or 100) within 0.002 for rounding; one that falls short by more
+    is refused, unless the shortfall is at most `allow_gap` (a share: 0.04 lets 96 percent pass) and is then spread over the row in
+    proportion. A row above 1 is always refused. recovery: the probability with which an absorbing default (D or Default, its row
+    missing, empty or 1 on itself) moves to the rating beside it; None leaves it absorbing. no_row: what is done with another state that
+    has a column and no row: "stop"; "default": it is one more default state; "withdrawn": it is no state, as WR. For counts, `counts`
+    holds them as read, and `matrix` their shares. ValueError names the file and the line.
     """
     require(kind in (None, "counts", *_KINDS), "kind", kind, "choose probabilities, percents or counts, or leave it out")
     require(0 <= allow_gap < 1, "allow_gap", allow_gap, "it is a share of a row, from 0 to below 1")

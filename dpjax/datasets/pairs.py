@@ -66,8 +66,8 @@ def read_od_counts(
 def read_pairs(path: Any, *, header: bool | None = None, format: Options = None) -> Dataset:
     """One transition a line, two cells: from, to. Lines that start with # and blank lines are passed over, and counted in the report.
 
-    header: whether the first line names the columns; None looks whether it does by a known name (from and to, source and target, prev and curr, ...) and
-    asks where it may or may not: a known name that is a state too, or a first line whose two states come nowhere else.
+    header: whether the first line names the columns; None looks whether it does by known names (from and to, source and target, prev and
+    curr, ...) and asks where it may or may not: a known name that is a state too, or a first line whose two states come nowhere else.
     """
     table = Table(path, format)
     header = table.format.header if header is None else header
@@ -112,16 +112,13 @@ def lacks_state(table: Table, line: int, cells: Iterable[str]) -> bool:
     missing = next((cell for cell in cells if (not cell if keep else is_missing_text(cell))), None)
     if missing is None:
         return False
-    if table.format.missing == "drop":
-        return True
-    if missing:
+    if table.format.missing != "drop" and missing:
         remedy = "pass format={'missing': 'drop'} to leave such rows out, or 'keep' where the word is a state's name"
         invalid_file(table.path, f"line {line} has the cell {missing!r}, a missing value, where a state stands", remedy)
-    invalid_file(
-        table.path,
-        f"line {line} has an empty cell",
-        "write a state there, or pass format={'missing': 'drop'} to leave such rows out",
-    )
+    if table.format.missing != "drop":
+        remedy = "write a state there, or pass format={'missing': 'drop'} to leave such rows out"
+        invalid_file(table.path, f"line {line} has an empty cell", remedy)
+    return True
 
 
 def _is_header(table: Table, line: int, cells: list[str], header: bool | None, others: set[str]) -> bool:
@@ -150,9 +147,9 @@ def _is_header(table: Table, line: int, cells: list[str], header: bool | None, o
 def read_sequences(path: PathLike, *, format: Options = None) -> Dataset:
     """One sequence of states a line, its cells the states in order; lines that start with # and blank lines are passed over, and counted.
 
-    The separator is found from all lines, and asked for where two may part the states. `counts` holds the transitions of all sequences, `trajectories`
-    the sequences; one of a single state has no transition, is left out of both, and counted in the report's notes. With `format` missing "drop" a
-    sequence is cut at a missing state.
+    The separator is found from all lines, and asked for where two may part the states. `counts` holds the transitions of all sequences,
+    `trajectories` the sequences; one of a single state has no transition, is left out of both, and counted in the report's notes. With
+    `format` missing "drop" a sequence is cut at a missing state.
     """
     if not isinstance(path, str) and hasattr(path, "columns"):
         invalid("path", path, "sequences are read from a text file, a line each: pass lists to MarkovChain.from_trajectories")

@@ -1,8 +1,8 @@
 """Tables row by row, with line numbers: text files, plain or gzipped, parquet files, data frames and Arrow tables.
 
-The format of a text file is found from the whole file, or given (`Format`). What was assumed and what was passed over is in `Table.assumed`; where two
-readings of the file are possible and differ, the reader stops and names the option that decides. The values follow `dpjax._values`. The rule, in words:
-docs/reading.md.
+The format of a text file is found from the whole file, or given (`Format`). What was assumed and what was passed over is in
+`Table.assumed`; where two readings of the file are possible and differ, the reader stops and names the option that decides. The values
+follow `dpjax._values`. The rule, in words: docs/reading.md.
 
 A release does not look at the whole file to find its format, since then one record could change how all others are read: the line with the names of
 the columns decides (`recognised`), and a line that does not follow it is refused by its number.
@@ -50,10 +50,10 @@ _FORMAT = "a format has the keys separator, quotes, comments, header, columns, m
 class Format:
     """How a text file is read; None: found from the file.
 
-    separator: "," ";" "|" a tab or a space (any number of them), or their names. quotes: whether quotes around a cell are no part of it, as in CSV. comments:
-    whether lines that begin with # are passed over. header: whether the first line names the columns. columns: the names of the columns from and to, or
-    from, to and count. missing: what is done with a row without a state: "stop", "drop" it (counted in the report), or "keep" words such as NA as
-    labels. encoding: UTF-8 unless given.
+    separator: "," ";" "|" a tab or a space (any number of them), or their names. quotes: whether quotes around a cell are no part of it, as
+    in CSV. comments: whether lines that begin with # are passed over. header: whether the first line names the columns. columns: the
+    names of the columns from and to, or from, to and count. missing: what is done with a row without a state: "stop", "drop" it
+    (counted in the report), or "keep" words such as NA as labels. encoding: UTF-8 unless given.
     """
 
     separator: str | None = None
@@ -131,7 +131,8 @@ class Table:
         source: the path of a text or parquet file, or a data frame or Arrow table, whose first row is then its columns' names.
         options: the format, or what of it is given.
         ragged: whether rows may have different lengths, as sequences do.
-        recognised: whether cells are the line that names the columns. With it that line alone decides the format, and comments stand above it alone.
+        recognised: whether cells are the line that names the columns. With it that line alone decides the format, and comments stand above
+            it alone.
     """
 
     def __init__(
@@ -187,7 +188,7 @@ class Table:
             with plain_errors(self.path), open(path, "rb") as stream:
                 self.kept = stream.read()
         if self.kept is not None:
-            lines = decoded(self.path, lines_of(io.BytesIO(self.kept)), self.format.encoding)  # type: ignore[arg-type]
+            lines = decoded(self.path, lines_of(io.BytesIO(self.kept)), self.format.encoding)
         else:
             lines = text_lines(self.path, progress, self.format.encoding)
         yield from ((number, line.rstrip("\r\n")) for number, line in enumerate(lines, start=1))
@@ -268,7 +269,8 @@ class Table:
             if quotes is None:
                 quotes = separator != "\t" or any(len(c) > 1 and c[0] == c[-1] == '"' for c in line.split("\t"))
             with contextlib.suppress(InputError):
-                if len(candidates) == 1 or self.recognised(self._row(number, line, self._after(number), separator, quotes)[1]):  # type: ignore[misc]
+                cells = self._row(number, line, self._after(number), separator, quotes)[1]
+                if len(candidates) == 1 or (self.recognised is not None and self.recognised(cells)):
                     return separator, quotes
         separator = _of_line(line)
         return separator, (separator != "\t") if self.format.quotes is None else self.format.quotes
@@ -301,11 +303,11 @@ class Table:
         if not self.ragged and "\t" in candidates:
             return next(reading for reading in readings if reading[0] == "\t")
         named = [reading for reading in readings if not self.ragged and self._names_columns(*reading)]
-        if len(named) == 1:
-            return named[0]
-        signs = " and ".join(_WORDS[separator] for separator in candidates)
-        remedy = f"pass format={{'separator': '{_WORDS[candidates[0]]}'}}, or another"
-        invalid_file(self.path, f"{signs} may both part its cells", remedy)
+        if len(named) != 1:
+            signs = " and ".join(_WORDS[separator] for separator in candidates)
+            remedy = f"pass format={{'separator': '{_WORDS[candidates[0]]}'}}, or another"
+            invalid_file(self.path, f"{signs} may both part its cells", remedy)
+        return named[0]
 
     def _candidates(self, survey: _Survey) -> list[str]:
         """The separators that make a table of the file: each as often in every row or, for sequences, anywhere."""
@@ -373,7 +375,7 @@ class Table:
 
 @dataclasses.dataclass
 class _Survey:
-    """What the lines that are no comments hold: of each separator the least and the most, outside quotes; the words; the quoted cells between tabs."""
+    """What the rows hold: of each separator the least and the most, outside quotes; the words; the quoted cells between tabs."""
 
     first: str = ""
     least: dict[str, int] = dataclasses.field(default_factory=dict)

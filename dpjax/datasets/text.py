@@ -73,7 +73,7 @@ def lines_of(stream: io.BufferedIOBase) -> Iterator[bytes]:
 def decoded(path: PathLike, stream: Iterable[bytes], encoding: str | None = None) -> Iterator[str]:
     """`stream`'s lines as text, UTF-8 unless said; InputError for another encoding, a binary file, a blank one."""
     seen = False
-    lines = stream if encoding is None else _transcoded(path, stream, encoding)
+    lines: Iterable[Any] = stream if encoding is None else _transcoded(path, stream, encoding)
     for number, raw in enumerate(lines, start=1):
         try:
             line = raw if isinstance(raw, str) else raw.decode("utf-8-sig" if number == 1 else "utf-8")
@@ -148,7 +148,8 @@ HEADERS = frozenset(
 def read_labels(path: PathLike, *, header: bool | None = None) -> tuple[str, ...]:
     """One label a line, in the file's order; lines that start with # and blank lines are passed over.
 
-    header: whether the first line names the column; None asks where it reads as such a name (label, state, zone, ...), or is the only text above numbers.
+    header: whether the first line names the column; None asks where it reads as such a name (label, state, zone, ...), or is the only text
+    above numbers.
     """
     found: dict[str, int] = {}
     for number, line in enumerate(text_lines(path), start=1):

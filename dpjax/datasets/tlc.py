@@ -1,8 +1,8 @@
-"""Taxi trips, zones and maps: the New York City TLC's trip records (parquet) counted from pickup zone to drop-off zone; which zones are kept; outlines of
-zones from GeoJSON, points from CSV, and how they are put beside the states of a dataset.
+"""Taxi trips, zones and maps: trip records of the New York City TLC, counted from pickup zone to drop-off zone; which zones are kept;
+outlines of zones from GeoJSON, points from CSV, and how they are put beside the states of a dataset.
 
-A parquet file is read in batches of 65,536 rows of the two or three columns that count, so that memory does not grow with the file. pyarrow is imported when
-a file is read, and only then. Zones are matched by the rule of `dpjax._values`: 1, 1.0 and "1" are one zone.
+A parquet file is read in batches of 65,536 rows of the two or three columns that count, so that memory does not grow with the file.
+pyarrow is imported when a file is read, and only then. Zones are matched by the rule of `dpjax._values`: 1, 1.0 and "1" are one zone.
 """
 
 from __future__ import annotations

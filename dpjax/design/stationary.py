@@ -55,6 +55,7 @@ from dpjax.simplex.gamma import log_dirichlet_kernel
 
 Numbers = Float[Array, "*shape"] | Float[np.ndarray, "*shape"]
 Vector = Float[Array, " n"] | Float[np.ndarray, " n"]
+Matrix = Float[Array, "n rows"] | Float[np.ndarray, "n rows"]
 
 
 class StationaryLaw(NamedTuple):
@@ -236,7 +237,7 @@ def stationary_elasticity(
     )
 
 
-def first_order_elasticity(P: Numbers, k: Numbers) -> Numbers:
+def first_order_elasticity(P: Any, k: Any) -> Matrix:
     """R_ji to first order, in closed form, (n, rows); for large k. Traced: in the dtype of what is traced. One matrix: use jax.vmap for more."""
     require(np.ndim(P) == 2, "P", np.shape(P), "give one square matrix, (n, n); use jax.vmap for a batch")
     if is_traced(P, k):

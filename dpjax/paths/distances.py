@@ -45,7 +45,7 @@ from jaxtyping import Array, Float, Int
 from scipy import sparse
 
 from dpjax._errors import InputError, invalid, require
-from dpjax._tracing import check_traced, checking, is_traced, require_concrete
+from dpjax._tracing import at_once, check_traced, checking, is_traced, require_concrete
 from dpjax.chains.chain import MarkovChain, SparseRows
 from dpjax.chains.counting import check_traced_matrix
 from dpjax.paths.closure import choose_dense, min_plus_closure, tight_steps
@@ -194,8 +194,8 @@ def unreachable_pair(distances: Any) -> tuple[int, int] | None:
 
 
 def _by_floyd_warshall(lengths: sparse.csr_array, dtype: Any) -> Float[np.ndarray, "n n"]:
-    with jax.ensure_compile_time_eval(), jax.enable_x64(True):  # a concrete chain stays one inside a trace
-        return np.array(min_plus_closure(jnp.asarray(length_matrix(lengths).astype(dtype))))
+    with at_once(), jax.enable_x64(True):  # a concrete chain stays one inside a trace
+        return np.array(min_plus_closure(jax.device_put(length_matrix(lengths).astype(dtype))))
 
 
 def _to_targets(
@@ -206,8 +206,8 @@ def _to_targets(
 
         return dijkstra(sparse.csr_array(lengths.T), indices=states).astype(dtype)
     distances = np.empty((len(states), lengths.shape[0]), dtype)
-    with jax.ensure_compile_time_eval(), jax.enable_x64(True):  # a concrete chain stays one inside a trace
-        rows = jax.tree.map(jnp.asarray, pad_rows(lengths, dtype))
+    with at_once(), jax.enable_x64(True):  # a concrete chain stays one inside a trace
+        rows = jax.device_put(pad_rows(lengths, dtype))  # jnp.asarray would compile a program for each shape
         width = min(_CHUNK, 1 << (len(states) - 1).bit_length())
         for first in range(0, len(states), width):
             chunk = states[first : first + width]
@@ -260,7 +260,7 @@ def _handle_unreachable(
     i, j = pair[0], pair[1] if targets is None else int(targets[pair[1]])
     labels = getattr(chain, "labels", None)
     named = f"({i}, {j})" if labels is None else f"({i}, {j}), that is {labels[i]!r} to {labels[j]!r}"
-    remedy = "keep one class of states, as MarkovChain.largest_class does"
+    remedy = "keep one class of states, as MarkovChain's closed_class() and largest_class() do"
     raise InputError("chain", "is not irreducible", f"no path leads along the pair {named}: {remedy}")
 
 

@@ -12,7 +12,8 @@ variance m (1 - m)/(A + 1) * (M + A)/M, A the row's concentration: A/M more than
 
 *The files* (`write_release`), all of them or none:
 
-    model.csv        probabilities; first line and first column are the labels (pandas: `read_csv(..., index_col=0, dtype={"from": str}, keep_default_na=False)`)
+    model.csv        probabilities; first line and first column are the labels (pandas: `read_csv(...,
+                     index_col=0, dtype={"from": str}, keep_default_na=False)`)
     model.nc         the same with the whole-number draws (or noisy counts), the support, the public parameters and the statement (netCDF 4, xarray)
     statement.txt    the privacy statement in words
     statement.json   the same for machines

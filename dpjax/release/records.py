@@ -5,20 +5,20 @@ What makes two cells the same label or person is the rule of `dpjax._values`, he
 Public files. Labels: one a line, in one column, quoted as in CSV where they hold commas, quotes or line breaks; the order is the order of the
 states. Allowed pairs: two columns, from and to, with or without such a header. Both are read before the records and must not be made from them.
 
-Records as counts by pair of states: a labelled matrix, triples (from, to, count), pairs (from, to), or parquet with such columns. Layout and format are
-read off the first line alone, or given: a format found from all lines would let one record change how all others are read. Two columns with known
-names (from and to, source and target, prev and curr, the TLC's, ...) are pairs, with a third called count triples, anything else a matrix whose first
-line and first column are labels and whose corner is ignored. Reading is line by line; what is kept in memory
-is one number for each pair of the public labels at most. Counts are whole numbers from 0 to 2^63 - 1, repeated pairs add up without overflow, and
-a file with a header alone is an empty database. With `persons` every line is one record and names its person in a column of its own; of each
+Records as counts by pair of states: a labelled matrix, triples (from, to, count), pairs (from, to), or parquet with such columns. Layout and
+format are read off the first line alone, or given: a format found from all lines would let one record change how all others are read. Two
+columns with known names (from and to, source and target, prev and curr, the TLC's, ...) are pairs, with a third called count triples, anything
+else a matrix whose first line and first column are labels and whose corner is ignored. Reading is line by line; what is kept in memory is one
+number for each pair of the public labels at most. Counts are whole numbers from 0 to 2^63 - 1, repeated pairs add up without overflow, and a
+file with a header alone is an empty database. With `persons` every line is one record and names its person in a column of its own; of each
 person's records a bounded, uniformly random part is kept, and records without a person are dropped.
 
 A line with anything but a public label where a label stands, nothing at all included, is outside the list: it stops the reader or, if so asked,
 is dropped and counted for the private report, in text and in parquet alike. Nothing that is raised here holds a word of the file.
 
-Parquet is read in batches of 65,536 rows of the wanted columns. A label is what a cell of text would hold. So no value where a label stands is a fault
-of the file: it is public, or outside the list. Only the file's structure is refused: no such column, or one of another type. pyarrow is imported when
-a file is read.
+Parquet is read in batches of 65,536 rows of the wanted columns. A label is what a cell of text would hold. So no value where a label stands is
+a fault of the file: it is public, or outside the list. Only the file's structure is refused: no such column, or one of another type. pyarrow is
+imported when a file is read.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ _TEXT_LAYOUTS = ("matrix", "triples", "pairs")
 def read_public_labels(path: pathlib.Path, format: Options = None) -> tuple[str, ...]:
     """The states' labels, at least two, each once; blank lines and lines that begin with # and a space are passed over.
 
-    format: `header` says whether the first line names the column; where it may (label, zone, ..., or the only text above numbers) and nothing is said,
-    RecordError asks.
+    format: `header` says whether the first line names the column; where it may (label, zone, ..., or the only text above numbers) and nothing
+    is said, RecordError asks.
     """
     labels = dict[str, int]()
     options = dataclasses.replace(Format.of(format), separator=",", quotes=True)
@@ -70,7 +70,7 @@ def read_public_labels(path: pathlib.Path, format: Options = None) -> tuple[str,
         malformed(
             path,
             labels[named[0]],
-            "it may be the header of the column; delete it, or say header=yes (no state) or header=no (a state)",
+            "it may be the header of the column; delete it, or say so: format header=yes (no state) or no (a state), --format labels.header=yes",
         )
     if options.header:
         named = named[1:]
@@ -137,8 +137,9 @@ def read_records(
 ) -> Records:
     """The records of a file or a data frame over public labels; RecordError, which is a ValueError, with the line and without content.
 
-    format: what is known of the file's form (`dpjax.datasets.tables.Format`); the rest is read off the line that names the columns. outside: "stop" at a label that is not in the list, or "drop" what carries it. persons: the column that names the person of
-    each line, for pairs or parquet without counts; with it each reading draws anew which records are kept.
+    format: what is known of the file's form (`dpjax.datasets.tables.Format`); the rest is read off the line that names the columns.
+    outside: "stop" at a label that is not in the list, or "drop" what carries it. persons: the column that names the person of each line,
+    for pairs or parquet without counts; with it each reading draws anew which records are kept.
     progress: called with the number of bytes read since it was called last, a megabyte or so.
     """
     require(
@@ -258,7 +259,9 @@ def person_place(reader: Reader, header: list[str], options: Format) -> int:
 
 def _add_matrix(reader: Reader, first: Line, lines: Iterable[Line]) -> None:
     header = first[1][1:]
-    if len(set(header)) < len(header) or not header:
+    if not header:
+        malformed(reader.path, first[0], _NO_HEADER)
+    if len(set(header)) < len(header):
         malformed(reader.path, first[0], "the first line of a matrix has a corner and then every label once")
     targets = [reader.place.get(label) for label in header]
     if reader.outside == "stop" and None in targets:

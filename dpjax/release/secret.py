@@ -4,12 +4,13 @@ Errors. Everything that touches records runs inside `sealed`. A `RecordError` pa
 any other exception is replaced by one that names its type alone. The new exception is raised outside the handler, so that the old
 one, its text and its frames do not hang on it as its context. A message names a place in the file and the rule, never the content.
 
-Persons. Two identifiers are one person where they are one value by the rule of `dpjax._values`; a missing one is no person. Of each person's records a uniform sample is kept, drawn exactly: at most m in all and at most r in a row. By reservoirs: the k-th
-record of a row, k > r, takes the place of number v, v uniform below k, if v < r; of what the rows have kept a uniform subset of m stays. What is
-kept of a person is a random function of that person's own records, independent of the other persons. So bounding is 1-stable: in two collections
-that differ in one person everybody else's kept records can be taken the same, and the two differ in at most m records of that person; a
-guarantee for every such pair is one for their mixture, since the hockey-stick divergence is jointly convex. Keeping the first m in the file's
-order would be as private and biased to whatever comes first.
+Persons. Two identifiers are one person where they are one value by the rule of `dpjax._values`; a missing one is no person. Of each person's
+records a uniform sample is kept, drawn exactly: at most m in all and at most r in a row. By reservoirs: the k-th record of a row, k > r, takes
+the place of number v, v uniform below k, if v < r; of what the rows have kept a uniform subset of m stays. What is kept of a person is a random
+function of that person's own records, independent of the other persons. So bounding is 1-stable: in two collections that differ in one person
+everybody else's kept records can be taken the same, and the two differ in at most m records of that person; a guarantee for every such pair is
+one for their mixture, since the hockey-stick divergence is jointly convex. Keeping the first m in the file's order would be as private and
+biased to whatever comes first.
 """
 
 from __future__ import annotations

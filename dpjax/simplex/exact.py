@@ -77,7 +77,7 @@ _CLOSE, _MARGIN, _CROWD = 2.0**-51, 1e-9, 8
 _DOUBLINGS = 65  # each multiplies the step, 1 at least, by 2^16: beyond float64's largest number after 64
 _HALVINGS = 2200  # float64 has no two numbers further apart than so many halvings; a handful are made
 
-_corner = in_blocks(jax.jit(log_corner_claim))
+corner_claim = in_blocks(jax.jit(log_corner_claim))
 _two = in_blocks(jax.jit(log_two_category_claim))
 _expm1mx = in_blocks(jax.jit(expm1mx))
 
@@ -87,11 +87,11 @@ def log_delta_of(epsilon: Numbers, k: Numbers, eta: Numbers, n_records: Numbers,
     epsilon, k, eta, n_records, n_categories = np.broadcast_arrays(epsilon, k, eta, n_records, n_categories)
     two = n_categories == 2
     if not two.any():
-        return _corner(epsilon, k, eta, n_records, among=among)
+        return corner_claim(epsilon, k, eta, n_records, among=among)
     # where n = 2 has an adjacent pair, eta + 1/N <= 1 - eta: rounding must not turn q = 1 - eta - 1/N below eta
     narrow = np.minimum(eta, (1 - 1 / n_records) / 2)
     both = _two(epsilon, k, np.where(two, narrow, np.minimum(eta, 0.25)), n_records, among=among)
-    return both if two.all() else np.where(two, both, _corner(epsilon, k, eta, n_records, among=among))
+    return both if two.all() else np.where(two, both, corner_claim(epsilon, k, eta, n_records, among=among))
 
 
 def log_traced_delta(epsilon: Real, k: Real, eta: Real, n_records: Real, n_categories: Real) -> jax.Array:

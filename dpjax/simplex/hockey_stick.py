@@ -431,22 +431,37 @@ class _Bracket(NamedTuple):
     turn: Array
 
 
+class _Search(NamedTuple):
+    """Where to look next: at 0, then at `high` until the curve is below, then inside; and the excess at 0."""
+
+    bracket: _Bracket
+    stage: Array
+    at_zero: Array
+
+
+_AT_ZERO, _GROWING, _NARROWING = 0, 1, 2
+
+
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _root(log_delta: Callable[..., Array], delta: Scalar, *parameters: Scalar) -> Scalar:
-    """Doublings, then the Illinois method with every third turn a halving: some fifteen looks at the curve where halvings alone take a hundred."""
+    """Doublings, then the Illinois method with every third turn a halving: some fifteen looks at the curve where halvings alone take a hundred.
+
+    One loop with one look at the curve in each turn: the curve is most of the program, and is compiled once.
+    """
     close = 4 * jnp.finfo(delta.dtype).eps
 
-    def excess(epsilon: Scalar) -> Scalar:
-        return log_delta(epsilon, *parameters) - jnp.log(delta)
+    def grown(x: _Bracket, value: Scalar) -> tuple[_Bracket, Array]:
+        """The bracket after a look at `high`, and whether it must grow further."""
+        more = (value > 0) & jnp.isfinite(x.high)
+        larger = x._replace(low=x.high, at_low=value, high=2 * x.high)
+        return _chosen(more, larger, x._replace(at_high=value)), more
 
-    def grow(x: _Bracket) -> _Bracket:
-        return x._replace(low=x.high, at_low=x.at_high, high=2 * x.high, at_high=excess(2 * x.high), turn=x.turn + 1)
-
-    def narrow(x: _Bracket) -> _Bracket:
+    def inside(x: _Bracket) -> Array:
         half = 0.5 * (x.low + x.high)
         chord = x.low + (x.high - x.low) * (x.at_low / (x.at_low - x.at_high))
-        point = jnp.where((x.turn % 3 != 2) & (chord > x.low) & (chord < x.high), chord, half)
-        value = excess(point)
+        return jnp.where((x.turn % 3 != 2) & (chord > x.low) & (chord < x.high), chord, half)
+
+    def narrowed(x: _Bracket, point: Scalar, value: Scalar) -> _Bracket:
         above = value > 0
         fade = jnp.where(above == x.low_moved, 0.5, 1.0)  # the end that stays twice is believed less
         return _Bracket(
@@ -458,15 +473,31 @@ def _root(log_delta: Callable[..., Array], delta: Scalar, *parameters: Scalar) -
             x.turn + 1,
         )
 
+    def look(x: _Search) -> _Search:
+        first, growing = x.stage == _AT_ZERO, x.stage == _GROWING
+        point = jnp.where(first, 0.0, jnp.where(growing, x.bracket.high, inside(x.bracket)))
+        value = log_delta(point, *parameters) - jnp.log(delta)
+        larger, more = grown(x.bracket, value)
+        after = _chosen(growing, larger, narrowed(x.bracket, point, value))
+        return _Search(
+            _chosen(first, x.bracket._replace(at_low=value), after),
+            jnp.where(first | (growing & more), jnp.int32(_GROWING), jnp.int32(_NARROWING)),
+            jnp.where(first, value, x.at_zero),
+        )
+
+    def goes_on(x: _Search) -> Array:
+        near = x.bracket.high - x.bracket.low <= close * x.bracket.high
+        return (x.stage != _NARROWING) | (~near & (x.bracket.at_low > 0) & (x.bracket.turn < _TURNS))
+
     zero, one = jnp.zeros_like(delta), jnp.ones_like(delta)
-    start = _Bracket(zero, excess(zero), one, excess(one), jnp.asarray(False), jnp.asarray(0, jnp.int32))
-    # ends: high doubles, up to the range of the type
-    found = lax.while_loop(lambda x: (x.at_high > 0) & jnp.isfinite(x.high), grow, start)
-    # ends: every third turn halves the bracket
-    found = lax.while_loop(
-        lambda x: (x.high - x.low > close * x.high) & (x.at_low > 0) & (x.turn < _TURNS), narrow, found._replace(turn=start.turn)
-    )
-    return jnp.where(start.at_low > 0, 0.5 * (found.low + found.high), 0.0)
+    start = _Bracket(zero, one, one, -one, jnp.asarray(False), jnp.asarray(0, jnp.int32))
+    # ends: high doubles up to the range of the type, and then every third turn halves the bracket
+    found = lax.while_loop(goes_on, look, _Search(start, jnp.asarray(_AT_ZERO, jnp.int32), one))
+    return jnp.where(found.at_zero > 0, 0.5 * (found.bracket.low + found.bracket.high), 0.0)
+
+
+def _chosen(condition: Array, one: _Bracket, other: _Bracket) -> _Bracket:
+    return _Bracket(*(jnp.where(condition, a, b) for a, b in zip(one, other, strict=True)))
 
 
 @_root.defjvp

@@ -41,7 +41,7 @@ from dpjax.simplex._rounding import (
 )
 from dpjax.simplex.gamma import dirichlet
 from dpjax.simplex.mechanism import Accounting
-from dpjax.simplex.rows import PublicRows, Shares, as_float, check_k, check_one, check_shares, some
+from dpjax.simplex.rows import PublicRows, Shares, as_float, check_k, check_one, check_shares, check_traced_shares, some
 
 _CONSTANT = "one supported category: a public constant"
 _WITHHELD = "withheld: released as the uniform law on its public support"
@@ -343,9 +343,14 @@ class MatrixMechanism:
         """
         shape = self.rows.support.shape
         require(np.shape(P) == shape, "P", np.shape(P), f"its shape must be that of the support, {shape}; use jax.vmap for a batch")
-        if not is_traced(P, self.rows.eta):
-            self._check(np.asarray(P))
         matrix = as_float(P)
+        if is_traced(P, self.rows.eta):
+            known = ~self._still
+            outside = jnp.where(self.rows.support, jnp.zeros_like(matrix), matrix)[known]
+            check_traced(outside == 0, "P", "have positive entries inside the declared support alone")
+            check_traced_shares(matrix[known], self.rows.eta[known], self.rows.n_categories[known], "P")
+        else:
+            self._check(np.asarray(P))
         k, public = (jnp.asarray(x, dtype=matrix.dtype) for x in (self.k, self._public_rows()))
         still = jnp.asarray(self._still)
         drawn = dirichlet(key, row_concentrations(matrix, k, still, public), n_draws, first)

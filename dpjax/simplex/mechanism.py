@@ -52,7 +52,7 @@ from dpjax.simplex._rounding import (
 )
 from dpjax.simplex.gamma import dirichlet
 from dpjax.simplex.hockey_stick import log_minus_digamma
-from dpjax.simplex.rows import Shares, as_float, check_shares
+from dpjax.simplex.rows import Shares, as_float, check_shares, check_traced_shares
 
 
 @jax.custom_jvp
@@ -323,7 +323,9 @@ class DirichletMechanism:
         """
         key = checked_key(key)
         self._public()
-        if not is_traced(C, self.eta, self.n_categories):
+        if is_traced(C, self.eta, self.n_categories):
+            check_traced_shares(C, self.eta, self.n_categories)
+        else:
             check_shares(C, np.asarray(self.eta), np.asarray(self.n_categories))
         shares = as_float(C)
         return dirichlet(key, jnp.asarray(self.k, dtype=shares.dtype) * shares, 1)[0]

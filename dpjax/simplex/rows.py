@@ -26,7 +26,7 @@ from jaxtyping import Array, Float
 
 from dpjax._errors import require
 from dpjax._tracing import check_traced, frozen_pytree, is_traced, require_concrete
-from dpjax.simplex._rounding import Numbers, Real, alike, float64, require_all
+from dpjax.simplex._rounding import Numbers, Real, alike, float64, require_all, traced_dtype
 
 # A count vector at the very border, such as eta = 1/N, must not fall off it by rounding.
 _ROUNDING = 1e-12
@@ -184,8 +184,25 @@ def check_shares(C: Shares, eta: Numbers, n_categories: Numbers, name: str = "C"
         )
 
 
+def check_traced_shares(C: Shares, eta: Any, n_categories: Any, name: str = "C") -> None:
+    """`check_shares` where C or a public number is traced: nothing, or checkify errors under `debug_checks`."""
+    dtype = traced_dtype(C, eta)
+    shares, floor, n = jnp.asarray(C, dtype), jnp.asarray(eta, dtype), jnp.asarray(n_categories, dtype)
+    slack = 8 * float(jnp.finfo(dtype).eps)
+    check_traced(shares >= 0, name, "hold shares, all at least 0, on its last axis")
+    near = jnp.abs(shares.sum(axis=-1) - 1) <= slack * (1 + shares.shape[-1] ** 0.5)
+    check_traced(near, name, "hold shares that sum to one on the last axis")
+    check_traced((shares > 0).sum(axis=-1).astype(dtype) == n, name, "have n_categories positive shares")
+    least = jnp.where(shares > 0, shares, jnp.inf).min(axis=-1)
+    check_traced(least >= floor * (1 - slack), "eta", f"be at most the smallest share of {name}")
+
+
 def check_counts(counts: Shares) -> None:
-    """Raise unless counts are whole numbers, at least 0 and finite."""
+    """Raise unless counts are whole numbers, at least 0 and finite; traced ones: nothing, or checkify errors under `debug_checks`."""
+    if is_traced(counts):
+        array = jnp.asarray(counts)
+        check_traced((array >= 0) & (array == jnp.round(array)), "counts", "be whole numbers, at least 0")
+        return
     values = np.asarray(counts, dtype=np.float64)
     good = np.isfinite(values) & (values >= 0) & (values == np.round(values))
     require(bool(good.all()), "counts", counts, "pass whole numbers, at least 0")

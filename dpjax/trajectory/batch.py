@@ -21,13 +21,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key, UInt32
+from jaxtyping import Array, Float, Int, Integer, Key, UInt32
 
 from dpjax._errors import require, require_whole
 from dpjax._random import Words, threefry2x32, words_of
@@ -80,7 +80,7 @@ def _block_words(key: Key[Array, ""], block: Int[Array, ""]) -> Words:
     return _numbered(words_of(key), block)
 
 
-def _numbered(words: Words, number: Int[Array, "*numbers"]) -> Words:
+def _numbered(words: Words, number: Integer[Array, "*numbers"]) -> Words:
     """The hash of a number under a key."""
     second = number.astype(jnp.uint32)
     return threefry2x32(words, jnp.zeros_like(second), second)
@@ -170,6 +170,7 @@ def tabulated_step(key: Key[Array, "*_"], cache: StepCache, state: TrajectorySta
 
 TABLE_BYTES = 2**28  # tables held at once: 256 MiB, that is 400 distinct sensitive states of a web graph of 58,000 edges
 LANES = 2**14  # lanes a call, at most
+TARGETS = 8  # laws tabulated a call: a program of one size serves any number of sensitive states
 STEPS = 1024  # transitions a call, a multiple of PER_BLOCK
 LARGEST_RESULT = 2**34  # bytes of the trajectories of one call, int32; they are held twice while they are joined
 
@@ -218,9 +219,10 @@ def lanes_a_call(n: int) -> int:
     return -(-fair // step) * step
 
 
-def padded(rows: Float[np.ndarray, "targets n"]) -> Float[np.ndarray, "more n"]:
-    """The last row repeated to a rounded number of rows."""
-    return np.concatenate([rows, np.repeat(rows[-1:], rounded_up(len(rows)) - len(rows), axis=0)])
+def padded(rows: Float[np.ndarray, "targets n"], to: int | None = None) -> Float[np.ndarray, "more n"]:
+    """The last row repeated to a rounded number of rows, or to `to` of them."""
+    more = (rounded_up(len(rows)) if to is None else to) - len(rows)
+    return np.concatenate([rows, np.repeat(rows[-1:], more, axis=0)]) if more else rows
 
 
 def cumulative_on_host(law: Float[np.ndarray, "*batch width"]) -> Float[np.ndarray, "*batch width"]:
@@ -229,9 +231,7 @@ def cumulative_on_host(law: Float[np.ndarray, "*batch width"]) -> Float[np.ndarr
     return total / total[..., -1:]
 
 
-def cumulative_tables(
-    laws: list[Float[Array, " slots"]] | Float[np.ndarray, "targets slots"], blocks: Blocks
-) -> Float[Array, "more slots"]:
+def cumulative_tables(laws: Sequence[Any] | Float[np.ndarray, "targets slots"], blocks: Blocks) -> Float[Array, "more slots"]:
     """The cumulative law of every row of packed neighbours, a rounded number of tables.
 
     Laid out so that a device that is the host reads it in place.

@@ -39,6 +39,7 @@ from jaxtyping import Array, Float, Int, Num
 from dpjax._errors import invalid, real_array, require, require_kind, require_number
 from dpjax._tracing import at_trace_time, check_traced, is_traced
 from dpjax.chains import MarkovChain, stationary_distribution
+from dpjax.chains.counting import closed_advice
 from dpjax.paths import distances_to, edge_lengths, shortest_paths
 from dpjax.trajectory.kernel import Edges, Neighbours, dense_neighbours, edges_of, neighbours_of, pack
 
@@ -293,7 +294,8 @@ def _require_irreducible(chain: MarkovChain, edges: Edges) -> None:
         reaching = scipy.sparse.csgraph.breadth_first_order(graph.T.tocsr(), 0, return_predecessors=False)
         origin, end = int(np.setdiff1d(np.arange(edges.n_states), reaching)[0]), 0
     i, j = chain.labels[origin], chain.labels[end]
-    invalid("chain", None, f"state {j!r} cannot be reached from state {i!r}; use chain.largest_class()", problem="is reducible")
+    remedy = f"state {j!r} cannot be reached from state {i!r}: {closed_advice(chain.host_matrix(), chain.labels)}"
+    invalid("chain", None, remedy, problem="is reducible")
 
 
 Trajectory = Any  # whole numbers, one-dimensional: a NumPy or JAX array, or a sequence

@@ -175,16 +175,17 @@ def neighbours_of(edges: Edges, even: bool = False) -> Neighbours:
     """Pack the rows of `edges` on the device, in float64; `even` as in `pack`."""
     packing = pack(edges.offsets, even)
     spare = packing.blocks[-1][2]
+    host = (
+        spread(packing, edges.states.astype(np.int32), edges.n_states, spare),
+        spread(packing, edges.owners.astype(np.int32), edges.n_states, spare),
+        spread(packing, edges.lengths, 0.0, spare),
+        spread(packing, np.ones(len(edges.states), bool), False, spare),
+        packing.base.astype(np.int32),
+        packing.width.astype(np.int32),
+    )
     with jax.enable_x64(True):
-        return Neighbours(
-            states=jnp.asarray(spread(packing, edges.states.astype(np.int32), edges.n_states, spare)),
-            owners=jnp.asarray(spread(packing, edges.owners.astype(np.int32), edges.n_states, spare)),
-            lengths=jnp.asarray(spread(packing, edges.lengths, 0.0, spare)),
-            real=jnp.asarray(spread(packing, np.ones(len(edges.states), bool), False, spare)),
-            base=jnp.asarray(packing.base.astype(np.int32)),
-            width=jnp.asarray(packing.width.astype(np.int32)),
-            blocks=packing.blocks,
-        )
+        states, owners, lengths, real, base, width = jax.device_put(host)  # jnp.asarray would compile a program for each
+    return Neighbours(states, owners, lengths, real, base, width, packing.blocks)
 
 
 def dense_neighbours(lengths: Float[Array, "n n"]) -> Neighbours:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -158,9 +158,13 @@ class StepLaws(OnChain):
         with at_trace_time():
             return [table[self.graph.arrivals.slots] for table in self.law_tables(targets)]
 
-    def law_tables(self, targets: Int[np.ndarray, " targets"]) -> Float[np.ndarray, "targets slots"]:
-        """`law_table` of each target, on the host, by one call; call it under float64."""
-        return np.asarray(_law_tables(self.kernel, self.cost_rows(targets)))[: len(targets)]
+    def law_tables(self, targets: Int[np.ndarray, " targets"]) -> Sequence[Float[np.ndarray, " slots"]]:
+        """`law_table` of each target, on the host, by one program whatever their number; call it under float64."""
+        tables: list[np.ndarray] = []
+        for first in range(0, len(targets), batch.TARGETS):
+            costs = self.costs_to(targets[first : first + batch.TARGETS])
+            tables.extend(np.asarray(_law_tables(self.kernel, batch.padded(costs, batch.TARGETS)))[: len(costs)])
+        return tables
 
     def law_table(self, s: int) -> Float[Array, " slots"]:
         """pi(. | s, i) of every row i, in the slots of the packed neighbours; call it under float64."""
@@ -182,7 +186,7 @@ class StepLaws(OnChain):
         """pi(. | s, i) of every row i for each target, within a trace; differentiable where parameters or the chain are traced."""
         if not is_traced(self, targets):
             with at_trace_time():
-                return jnp.asarray(self.law_tables(targets).astype(dtype))
+                return jax.device_put(np.asarray(self.law_tables(targets), dtype))
         return _traced_laws(self.kernel_in(dtype), self._costs_in(targets, dtype))
 
     def log_laws_in(self, targets: Any, dtype: Any) -> Float[Array, "targets slots"]:

@@ -3,6 +3,7 @@
 import csv
 import gzip
 import io
+import itertools
 import pathlib
 import tempfile
 import unicodedata
@@ -61,7 +62,7 @@ def tables(draw):
     walk = [*range(n), *draw(st.lists(st.integers(0, n - 1), min_size=1, max_size=12)), 0]
     counts = np.zeros((n, n), dtype=int)
     np.add.at(counts, (walk[:-1], walk[1:]), 1)
-    rows = [[spelled(draw, names[a]), spelled(draw, names[b])] for a, b in zip(walk[:-1], walk[1:], strict=True)]
+    rows = [[spelled(draw, names[a]), spelled(draw, names[b])] for a, b in itertools.pairwise(walk)]
     return names, counts, walk, rows
 
 

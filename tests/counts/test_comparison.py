@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dpjax.chains import MarkovChain, stationary_distribution
+from dpjax.counts import DirichletRows
 from dpjax.counts.postprocess import dirichlet_errors
 from dpjax.simplex import DirichletMechanism
 from dpjax.sweep import compare_counts, compare_trajectory, count_verdicts, trajectory_verdicts
@@ -14,12 +15,14 @@ from dpjax.sweep.compare import GAUSSIAN, LAPLACE, LAPLACE_PROJECTED, PAPER, PSE
 from dpjax.trajectory import ChenMechanism, TrajectoryMechanism, exact_law, substitution_epsilon
 
 COUNTS = np.array([[50, 30, 20], [12, 60, 28], [15, 25, 40]])
+GRADED = np.array([50, 20, 10, 10, 10])  # as many grades as the built-in class has
+DRAWS = 64  # everywhere, so that one compiled program of a mechanism serves every table of these shapes
 P3 = np.array([[0.92, 0.05, 0.03], [0.04, 0.91, 0.05], [0.01, 0.09, 0.90]])
 
 
 @pytest.fixture(scope="module")
 def results():
-    return compare_counts(jax.random.key(0), COUNTS, epsilons=[2.0, 4.0], delta=1e-4, draws=64)
+    return compare_counts(jax.random.key(0), COUNTS, epsilons=[2.0, 4.0], delta=1e-4, draws=DRAWS)
 
 
 def named(results, name, epsilon=2.0):
@@ -49,22 +52,24 @@ def test_the_uniform_guess_and_the_papers_form_are_what_they_say(results):
     assert named(results, UNIFORM).tv == pytest.approx(tv)
     pi = stationary_distribution(P)
     assert named(results, UNIFORM).stationary == pytest.approx(0.5 * np.abs(pi - 1 / 3).sum(), rel=1e-9)
-    one = compare_counts(jax.random.key(0), COUNTS[0], epsilons=[1.0], delta=0.01, draws=16)
-    k = DirichletMechanism.calibrate(epsilon=1.0, delta=0.01, eta=0.2, n_records=100, n_categories=3).k
-    assert named(one, PAPER, 1.0).kl == pytest.approx(dirichlet_errors(P[:1], k * P[:1])[0][0], rel=1e-9)
+    one = compare_counts(jax.random.key(0), GRADED, epsilons=[1.0], delta=0.01, draws=DRAWS)
+    k = DirichletMechanism.calibrate(epsilon=1.0, delta=0.01, eta=0.1, n_records=100, n_categories=5).k
+    shares = GRADED[None] / 100
+    assert named(one, PAPER, 1.0).kl == pytest.approx(dirichlet_errors(shares, k * shares)[0][0], rel=1e-9)
     assert named(one, LAPLACE, 1.0).kl_se == 0  # exact for one vector
     assert all(np.isnan(r.stationary) for r in one)
 
 
 def test_rows_that_cannot_be_private_are_the_uniform_law():
     counts = np.array([[500, 400, 100], [1, 60, 39], [15, 25, 40]])
-    paper = named(compare_counts(jax.random.key(0), counts, epsilons=[1.0], delta=1e-6, draws=4), PAPER, 1.0)
+    options = {"epsilons": [1.0], "delta": 1e-6, "draws": DRAWS, "mechanisms": [DirichletRows.name]}
+    paper = named(compare_counts(jax.random.key(0), counts, **options), PAPER, 1.0)
     assert paper.note.startswith("1 of 3 rows withheld")  # the row with a single record in a cell
 
 
 def test_empty_cells_of_a_declared_support_leave_the_papers_form_out():
     counts = np.array([[5, 0, 3], [1, 6, 3], [0, 2, 4]])
-    found = compare_counts(jax.random.key(0), counts, epsilons=[2.0], delta=1e-4, draws=4, support="all")
+    found = compare_counts(jax.random.key(0), counts, epsilons=[2.0], delta=1e-4, draws=DRAWS, support="all")
     assert PAPER not in {one.mechanism for one in found}
     assert all(np.isfinite(one.kl) for one in found if one.mechanism != LAPLACE_PROJECTED)
 
@@ -134,7 +139,7 @@ def call(capsys):
 
 
 def test_the_command_writes_table_words_and_figure(call, tmp_path):
-    code, out, _ = call("compare", "grades", "--epsilon", "2,1", "--delta", "0.0026", "--draws", "50", "-o", tmp_path)
+    code, out, _ = call("compare", "grades", "--epsilon", "2,1", "--delta", "0.0026", "--draws", str(DRAWS), "-o", tmp_path)
     assert code == 0
     assert out.startswith("NOT PRIVATE")
     assert "synthetic" in out.lower()

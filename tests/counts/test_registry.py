@@ -94,13 +94,13 @@ def test_the_command_sweeps_it_from_its_module(tmp_path, table):
 
 
 def test_compare_finds_it(tmp_path, table, capsys):
-    found = compare_counts(jax.random.key(0), COUNTS, epsilons=[1.0], delta=1e-4, draws=8, mechanisms=["discrete-laplace", TOY])
+    found = compare_counts(jax.random.key(0), COUNTS, epsilons=[1.0], delta=1e-4, draws=64, mechanisms=["discrete-laplace", TOY])
     assert [one.mechanism for one in found] == ["discrete Laplace, floored", "discrete Laplace, projected", "toy, floored"]
     toy, laplace = found[2], found[0]
     assert toy.delta == 0
     assert 0.3 < toy.tv / laplace.tv < 3  # the same scale, other draws
     assert count_verdicts([toy._replace(tv=0.001)])[1] == "Smallest TV of the rows: toy, floored (a baseline) at epsilon 1."
-    command = ["compare", "count-matrix", "--set", f"path={table}", "--epsilon", "1", "--draws", "4", "-o", str(tmp_path / "out")]
+    command = ["compare", "count-matrix", "--set", f"path={table}", "--epsilon", "1", "--draws", "64", "-o", str(tmp_path / "out")]
     assert main([*command, "--mechanism", "uniform", "--mechanism", TOY]) == 0
     lines = (tmp_path / "out" / "comparison.csv").read_text().splitlines()[2:]
     assert [line.split(",1.0,")[0].strip('"') for line in lines] == ["uniform guess", "toy, floored"]

@@ -27,7 +27,7 @@ def test_the_loop_of_the_page_on_differentiation_chooses_k_for_each_row(capsys):
     names: dict = {}
     with jax.numpy_dtype_promotion("standard"):  # optax mixes its step count with floats
         exec(block, names)
-    assert "(1.0, 1e-05)-private: exact delta" in capsys.readouterr().out
+    assert "(1, 1e-05)-private: exact delta" in capsys.readouterr().out
     best = MatrixMechanism.calibrate(rows=names["rows"], epsilon=1.0, delta=1e-5).k
     ratio = names["mechanism"].k / best
     assert ((ratio > 0.9) & (ratio < 1)).all(), ratio

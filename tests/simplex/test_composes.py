@@ -89,7 +89,6 @@ def _rows(x):
     return x / x.sum(axis=-1, keepdims=True)
 
 
-@functools.cache
 def walk():
     m = TrajectoryMechanism.under_hamming(MarkovChain.from_matrix(P), epsilon=1.0)
     return design.walk_of(m, joint_start(m.graph, 0, None))
@@ -329,7 +328,7 @@ HOST = {  # documented in the first line of each; a call of a traced number, or 
     "DirichletMechanism.omega": lambda x: grades(x, gamma=4e-4).omega().delta,
     "MatrixMechanism.calibrate": lambda x: simplex.MatrixMechanism.calibrate(rows=_rows_of(0.05), epsilon=x, delta=1e-5).k,
     "MatrixMechanism.report": lambda x: matrix(x, *ROWS[1:]).report(1.0, 1e-5).k,
-    "PublicRows.from_counts": lambda x: simplex.PublicRows.from_counts(x * TABLE, support=SUPPORT, eta=0.05).eta,
+    "PublicRows.from_counts": lambda x: simplex.PublicRows.from_counts(x * TABLE.astype(np.float32), support=SUPPORT, eta=0.05).eta,
     "row_report": lambda x: simplex.row_report(_rows_of(0.05), epsilon=x, delta=1e-5).k,
     "PseudocountMechanism.calibrate": lambda x: smoothed(0.5, 12.0).calibrate(epsilon=x, delta=1e-5, pseudocount=12.0).scale,
     "DiscreteGaussianMechanism.calibrate": lambda x: counts.DiscreteGaussianMechanism.calibrate(epsilon=x, delta=1e-5).variance,
@@ -550,28 +549,38 @@ def test_gradients_of_mean_kl_are_right_at_tiny_shares_and_finite_at_zero_ones(s
     if share:
         import mpmath
 
-        def of(x):
-            return x * (mpmath.log(k * x) - mpmath.digamma(k * x))
-
-        with mpmath.workdps(700):
-            right = mpmath.diff(of, mpmath.mpf(share), h=mpmath.mpf(share) / 10**30) - mpmath.diff(
-                of, mpmath.mpf("0.5") - mpmath.mpf(share), h=mpmath.mpf(10) ** -30
-            )
-            bend = mpmath.diff(of, mpmath.mpf(share), 2, h=mpmath.mpf(share) / 10**30)
+        with mpmath.workdps(640):
+            (x, y), psi = ((mpmath.mpf(z), k * mpmath.mpf(z)) for z in (share, "0.5")), mpmath.polygamma
+            small, large = x, y
+            right = [mpmath.log(v) - psi(0, v) + 1 - v * psi(1, v) for _, v in (small, large)]
+            bend = 1 / small[0] - 2 * k * psi(1, small[1]) - k * small[1] * psi(2, small[1])
+            bend += 2 - 2 * k * psi(1, large[1]) - k * large[1] * psi(2, large[1])
+            right = right[0] - right[1]
         np.testing.assert_allclose(slope, float(right), rtol=1e-9)
         np.testing.assert_allclose(second, float(bend), rtol=1e-6)
 
 
 def test_debug_checks_look_at_traced_parameters():
     calls = {
-        "k must lie between 1e-9 and 1e20": (lambda k: grades(k).k, 20.6, -1.0),
+        "k must lie between 1e-9 and 1e20": (lambda k: grades(k).k, 20.6, 1e30),
         "eta must be at most 1/n": (lambda eta: grades(20.6, eta).eta, 0.073, 0.3),
         "n_records must be 1 or more": (lambda N: matrix(*ROWS[:2], N).k, 98.0, 0.5),
         "epsilon must be finite and at least 0": (lambda e: counts.least_pseudocount(epsilon=e, delta=1e-6), 1.0, -1.0),
         "delta must lie strictly between 0 and 1": (lambda d: counts.least_pseudocount(epsilon=1.0, delta=d), 1e-5, 1.5),
-        "scale must lie between": (lambda s: smoothed(s, 12.0).scale, 0.5, -0.5),
+        "scale must lie between": (lambda s: smoothed(s, 12.0).scale, 0.5, 1e30),
         "variance must lie between": (lambda v: counts.DiscreteGaussianMechanism(variance=v).variance, 3.7, -1.0),
         "alpha must hold finite shapes": (lambda a: simplex.dirichlet(KEY, a * jnp.ones(3), 1), 1.0, -1.0),
+        "C must hold shares that sum to one": (
+            lambda x: grades(20.6).privatize(KEY, x * jnp.asarray(SHARES, jnp.float32)),
+            1.0,
+            1.5,
+        ),
+        "eta must be at most the smallest share": (lambda e: grades(20.6, e).privatize(KEY, SHARES), 0.073, 0.09),
+        "counts must be whole numbers": (
+            lambda c: smoothed(0.5, 12.0).privatize(KEY, c * jnp.asarray(TABLE, jnp.float32)),
+            1.0,
+            0.55,
+        ),
         "P must be a transition matrix": (lambda x: design.stationary_law(x * jnp.asarray(P, jnp.float32), 300.0), 1.0, 2.0),
         "scale must be finite and not negative": (lambda s: permute_and_flip.law(COSTS, s), 0.7, -0.7),
     }

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.special
+from jax.extend.core import jaxprs_in_params
 
 from dpjax.simplex import _gamma_lanes as gamma_bits
 from dpjax.simplex._gamma_lanes import redraw_rejected
@@ -163,7 +164,7 @@ def branches_of(jaxpr):
     while waiting:  # ends: a program is finite
         for equation in waiting.pop().eqns:
             found["cond"] += equation.primitive.name == "cond"
-            waiting.extend(jax.core.jaxprs_in_params(equation.params))
+            waiting.extend(jaxprs_in_params(equation.params))
     return found["cond"]
 
 

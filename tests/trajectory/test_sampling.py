@@ -191,6 +191,19 @@ def test_a_grid_over_parameters_and_keys_compiles_once(random_chain):
     assert [f._cache_size() for f in compiled] == before
 
 
+def test_any_number_of_sensitive_states_is_tabulated_by_one_program(random_chain):
+    """One for each rounded number of distinct states was compiled: seconds, on a web graph, for a trajectory of another length."""
+    m = TrajectoryMechanism(random_chain(701, 26), epsilon=1.0, rho=1.0)
+    before = steps_module._law_tables._cache_size()
+    for count in (2, 8, 9, 26):
+        with jax.enable_x64(True):
+            tables = m.law_tables(np.arange(count))
+            assert len(tables) == count
+            for s in (0, count - 1):
+                np.testing.assert_array_equal(tables[s], m.law_table(s))
+    assert steps_module._law_tables._cache_size() == before + 1
+
+
 def test_uniforms_are_fine_and_depend_on_key_and_time_alone():
     with jax.enable_x64(True):
         block = np.asarray(uniforms_between(KEY[None], jnp.int32(2), 1))[:, 0]
