@@ -20,8 +20,9 @@ by e^-42 converges geometrically.
 
 Everything here is pure, traced, float64 in spirit (call it under `jax.enable_x64(True)`), and differentiates in all arguments.
 
-*The exact epsilon at a given delta* differentiates too: epsilon(delta, x) solves log delta(epsilon; x) = log delta, x the public parameters
-(k, eta and N for Theorem 6), whose left side L decreases in epsilon. It is bracketed and narrowed, and its derivative is that of the implicit function,
+*The exact epsilon at a given delta* differentiates too: epsilon(delta, x) solves log delta(epsilon; x) = log delta, x the public
+parameters (k, eta and N for Theorem 6), whose left side L decreases in epsilon. It is bracketed and narrowed, and its derivative is that
+of the implicit function,
 
     d epsilon = (d delta / delta - L_x dx) / L_epsilon,
 
