@@ -31,7 +31,7 @@ def test_the_grades_in_small(tmp_path, capsys):
 
 def test_the_synthetic_manhattan_in_small_and_drawn_again(tmp_path, capsys):
     out = tmp_path / "m"
-    assert _run("manhattan.toml", out, "sweep.samples=20", "sweep.axes.k_factor=[1.0, 3.0]") == 0
+    assert _run("manhattan.toml", out, "sweep.samples=64", "sweep.axes.k_factor=[1.0, 3.0]") == 0
     printed = capsys.readouterr().out
     assert "dropped 1,195 in transitions seen fewer than 12 times" in printed
     assert "support: observed in the data, treated as public by the user's declaration" in printed

@@ -1,6 +1,7 @@
-"""Run by the tests of devices in a process of its own: `python sweep_on_devices.py OUT [key=value of sweep ...]`.
+"""Run by the tests of devices in a process of its own: `python sweep_on_devices.py OUT [--large] [key=value of sweep ...]`.
 
-Sweeps of all workloads, with few and with many blocks a cell; every stored number goes to standard output as a digest.
+Sweeps of all workloads, with few and with many blocks a cell; every stored number goes to standard output as a digest. Matrices have 20 states,
+eliminated in two panels; with --large the 67 of Manhattan, in eight.
 """
 
 import hashlib
@@ -13,14 +14,21 @@ import numpy as np
 
 from dpjax import datasets, sweep
 
+LARGE = "--large"
+
+
+def zones():
+    return datasets.manhattan() if LARGE in sys.argv else datasets.links(n_pages=20, n_clicks=300_000)
+
+
 MATRIX = {"support": "observed", "eta": "smallest share"}
 COUNTS = {"epsilon": 1.0, "delta": 1e-6, "pseudocount_factor": 1.5, "postprocess": "project"}
 TRAJECTORY = {"thresholds": [0.5, 2.0], "lengths": [1, 8], "trajectory": {"source": "simulated", "steps": 8}}
 SWEEPS = {
     "dirichlet-vector": (datasets.grades, {"eta": 0.073, "gamma": 4e-4}, {"k": [20.6, 110.6]}, 3000, 256, ["kl"]),
-    "dirichlet-matrix": (datasets.manhattan, MATRIX, {"k_factor": [1.0, 1.5, 2.0]}, 150, 32, []),
+    "dirichlet-matrix": (zones, MATRIX, {"k_factor": [1.0, 1.5, 2.0]}, 150, 32, []),
     "count-matrix": (
-        datasets.manhattan,
+        zones,
         COUNTS,
         {"name": ["pseudocount", "discrete-laplace", "discrete-gaussian"]},
         70,
@@ -49,5 +57,5 @@ def digests(out: pathlib.Path, overrides: list[str]) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    out, *overrides = sys.argv[1:]
+    out, *overrides = (word for word in sys.argv[1:] if word != LARGE)
     print(json.dumps({"devices": jax.local_device_count(), "stored": digests(pathlib.Path(out), overrides)}))

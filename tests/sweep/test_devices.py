@@ -25,11 +25,12 @@ def test_all_workloads_store_the_same_bits_on_one_device_and_on_eight(tmp_path):
 
 @pytest.mark.slow
 def test_another_number_of_devices_or_less_memory_gives_the_same_bits(tmp_path):
-    alone = _on(1, tmp_path / "1")
-    assert _on(8, tmp_path / "3", "sweep.devices=3") == alone
-    assert _on(8, tmp_path / "little", "sweep.memory=24 MiB") == alone
-    assert _on(5, tmp_path / "5") == alone
-    assert _on(8, tmp_path / "seed", "sweep.seed=6") != alone  # power
+    alone = _on(1, tmp_path / "1", "--large")
+    assert _on(8, tmp_path / "8", "--large") == alone
+    assert _on(8, tmp_path / "3", "--large", "sweep.devices=3") == alone
+    assert _on(8, tmp_path / "little", "--large", "sweep.memory=24 MiB") == alone
+    assert _on(5, tmp_path / "5", "--large") == alone
+    assert _on(8, tmp_path / "seed", "--large", "sweep.seed=6") != alone  # power
 
 
 def test_more_devices_than_there_are_are_refused(tmp_path, config):
