@@ -77,9 +77,10 @@ def check_traced(condition: Any, argument: str, rule: str, **values: Any) -> Non
 def at_once() -> Iterator[None]:
     """A context in which functions of concrete values run at once, within a trace too: what they make can be kept.
 
-    `jax.ensure_compile_time_eval` would do so too, and compile a program for every constant of the functions that are jitted inside.
+    `jax.ensure_compile_time_eval` would do so too, and compile a program for every constant of the functions that are jitted inside. Checks
+    of traced values are off: concrete ones are checked by their fronts, and no `checkify.checkify` is around what runs here.
     """
-    with jax.core.eval_context():
+    with jax.core.eval_context(), _debug(False):
         yield
 
 

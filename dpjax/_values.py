@@ -206,7 +206,7 @@ def matrix_of(values: Any, labels: Iterable[Any] | None, argument: str) -> tuple
     What has labels above and beside is aligned by label; InputError names the labels that only rows or only columns have. `labels`, given beside
     an object with labels of its own, is the order of the states and must name the same ones.
     """
-    wanted = None if labels is None else _listed(labels)
+    wanted = None if labels is None else listed_labels(labels)
     found = _labelled(values, argument)
     if found is None:
         return values, wanted
@@ -251,7 +251,10 @@ def vector_of(values: Any, labels: Sequence[Any], argument: str) -> Any:
     return np.array([by_key[key_of(label)] for label in labels])
 
 
-def _listed(labels: Iterable[Any]) -> tuple[Any, ...]:
+def listed_labels(labels: Iterable[Any]) -> tuple[Any, ...]:
+    """The labels that a caller gives, as a tuple; InputError for a set or a table, which has no order."""
+    ordered = not isinstance(labels, set | frozenset | Mapping)
+    require(ordered, "labels", labels, "give a list: a set has no order, and labels go with rows by their order")
     return tuple(_plain(label) for label in (labels.tolist() if hasattr(labels, "tolist") else labels))
 
 
@@ -315,7 +318,7 @@ def _of_graph(graph: Any, argument: str) -> Labelled:
     edges = [(a, b, data.get("weight")) for a, b, data in graph.edges(data=True)]
     bare = [edge for edge in edges if edge[2] is None]
     if bare and len(bare) < len(edges):
-        invalid(f"the edge {bare[0][:2]!r} of {argument}", None, "give every edge a weight, or none", problem="has no weight")
+        invalid(f"an edge of {argument}", bare[0][:2], "it has no weight: give every edge a weight, or none")
     numbers = np.zeros(
         (len(nodes), len(nodes)), np.result_type(*(np.asarray(w) for _, _, w in edges)) if edges and not bare else np.int64
     )

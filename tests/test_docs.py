@@ -1,6 +1,7 @@
 """Every public name has its page, and every page is in the index."""
 
 import importlib
+import itertools
 import pathlib
 import re
 
@@ -68,3 +69,23 @@ def test_the_page_on_publishing_a_matrix_does_what_it_says(shared_data, tmp_path
     assert "records read: 46,912" in (tmp_path / "private.txt").read_text()
     rows = (tmp_path / "release" / "model.csv").read_text().splitlines()
     assert (rows[0].split(",")[0], len(rows)) == ("from", 264)
+
+
+def test_the_page_on_publishing_a_stream_does_what_it_says(tmp_path, monkeypatch, capsys):
+    """Its commands on its chain; what it quotes of the price is there, and each private step is a transition of the chain."""
+    monkeypatch.chdir(tmp_path)
+    chain, *quoted = _blocks("publish-stream.md", "text")
+    (tmp_path / "turns.csv").write_text(chain)
+    (tmp_path / "day.txt").write_text("home\nwork\nwork\nlunch\nwork\nhome\nshop\nhome\n")
+    price, run = (block.split() for block in _blocks("publish-stream.md", "sh"))
+    assert main(price[1:]) == 0
+    out = capsys.readouterr().out
+    for line in quoted[0].splitlines():
+        assert line in out, line
+    assert "One state replaced by another: epsilon 3.9296, a factor of at most 50.89 in the probability of what is seen." in out
+    assert main([*run[1 : run.index("<")], "day.txt", "-o", "private.txt"]) == 0
+    private = (tmp_path / "private.txt").read_text().split()
+    pairs = {tuple(line.split(",")[:2]) for line in chain.splitlines()[1:]}
+    assert len(private) == 8
+    assert set(itertools.pairwise(private)) <= pairs
+    assert '"epsilon": 2.0' in (tmp_path / "statement.json").read_text()

@@ -34,7 +34,7 @@ from scipy import sparse
 
 from dpjax._errors import invalid, require
 from dpjax._tracing import at_once, check_traced, checking, require_concrete
-from dpjax._values import matrix_of, pair_rows, states_of_values
+from dpjax._values import listed_labels, matrix_of, pair_rows, states_of_values
 
 
 def following_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -261,7 +261,7 @@ def counts_of_pairs(pairs: Any, labels: Any = None) -> tuple[Counts, Labels]:
     ValueError for a pair that is none, or one with a state outside `labels`.
     """
     listed = list(pair_rows(pairs, "pairs"))
-    given = None if labels is None else tuple(labels)
+    given = None if labels is None else listed_labels(labels)
     label = states_of_values((state for pair in listed for state in pair[:2]), "a state in pairs", given)
     chosen = _in_order(label.values()) if given is None else given
     index = {state: i for i, state in enumerate(chosen)}
@@ -280,7 +280,7 @@ def counts_of_trajectories(sequences: Any, labels: Any = None) -> tuple[Counts, 
     ValueError for one sequence in the place of a list of them, a text in the place of a sequence, a missing state, one outside `labels`.
     """
     listed = _sequences(sequences)
-    given = None if labels is None else tuple(labels)
+    given = None if labels is None else listed_labels(labels)
     label = states_of_values((state for sequence in listed for state in sequence), "a state of the sequences", given)
     chosen = _in_order(label.values()) if given is None else given
     index = {state: i for i, state in enumerate(chosen)}

@@ -235,6 +235,8 @@ def number(text: str, path: PathLike, line: int, what: str) -> float:
 @contextlib.contextmanager
 def _binary(path: PathLike, progress: Progress | None) -> Iterator[io.BufferedIOBase]:
     with opened(path, progress) as file:
+        if file.peek(4)[:4] == b"PK\x03\x04":
+            invalid_file(path, "it is a zip archive, as a workbook (.xlsx) is", "save the table as CSV")
         zipped = file.peek(2)[:2] == b"\x1f\x8b"
         with gzip.open(file, "rb") if zipped else contextlib.nullcontext(file) as stream:
             yield stream

@@ -14,6 +14,7 @@ The default, restricted to the largest strongly connected class, has the size th
 from __future__ import annotations
 
 import contextlib
+import pathlib
 import tarfile
 import urllib.parse
 from collections import Counter
@@ -57,6 +58,7 @@ def read_wikispeedia(
         invalid("counting", counting, f"choose one of {', '.join(rules)}")
     if trajectories and counting == "forward":
         invalid("trajectories", trajectories, "by the rule forward a path jumps back; choose another rule, or no paths")
+    path = pathlib.Path(path).expanduser()
     counted: Counter[tuple[str, str]] = Counter()
     walks: list[list[str]] = []
     for line, pages in _paths(path):

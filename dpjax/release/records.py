@@ -120,7 +120,8 @@ def cells_of(table: Table) -> Iterator[Line]:
 def _without_content(path: Any, error: InputError) -> str:
     """The sentence of an error about the format; one that shows a value, which is content, is replaced."""
     if error.value is not None:
-        return f"{path}: it is not a text file"
+        of_object = str(path).startswith("the ")
+        return f"{path}: {'its form, labels or numbers are not those of records' if of_object else 'it is not a text file'}"
     problem = error.problem if error.argument == f"{path}:" else f"{error.argument} {error.problem}"
     return str(InputError(f"{path}:", problem, error.remedy))
 
@@ -216,6 +217,8 @@ def _add_text(reader: Reader, layout: Layout, table: Table) -> None:
         malformed(reader.path, first[0], f"{layout} begin with a line that names the columns: {columns}")
     if layout == "auto" and found != "matrix" and len(first[1]) > 2 and all(cell in reader.place for cell in first[1][1:]):
         malformed(reader.path, first[0], "it names columns or is the header of a matrix; say which layout it is")
+    if layout == "auto" and found == "matrix" and first[1][0] in reader.place:  # not the corner of a matrix: a record, perhaps
+        malformed(reader.path, first[0], _NO_HEADER)
     if reader.persons is not None and found != "pairs":
         malformed(reader.path, first[0], PAIRS_ALONE)
     if "matrix" in (layout, found if layout == "auto" else layout):

@@ -62,16 +62,8 @@ from dpjax.simplex._rounding import (
     require_all,
     smallest,
 )
-from dpjax.simplex.hockey_stick import (
-    expm1mx,
-    falling,
-    log_any_delta,
-    log_corner_claim,
-    log_corner_delta,
-    log_two_category_claim,
-    rising,
-    where_curve_passes,
-)
+from dpjax.simplex.hockey_stick import log_any_delta, log_corner_claim, log_corner_delta, log_two_category_claim, where_curve_passes
+from dpjax.simplex.special import expm1mx, falling, rising
 
 _CLOSE, _MARGIN, _CROWD = 2.0**-51, 1e-9, 8
 _DOUBLINGS = 65  # each multiplies the step, 1 at least, by 2^16: beyond float64's largest number after 64

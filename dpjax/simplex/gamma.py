@@ -83,7 +83,8 @@ def log_gamma_derivative(
     middle = lax.random_gamma_grad(jnp.where(small | large, 1, alpha), x) / x
     value = jnp.where(large, _by_cube(log_d, jnp.where(large, deviation, 0)), middle)
     value = jnp.where(small & ~large, _by_series(alpha, jnp.where(small, log_x, 0)), value)
-    return jnp.where(possible, value, 0)
+    most = jnp.finfo(alpha.dtype).max * 1e-8  # about 1 / alpha^2, past the range for tiny shapes: finite, so that 0 times it is 0
+    return jnp.where(possible, jnp.clip(value, -most, most), 0)
 
 
 @log_gamma_derivative.defjvp

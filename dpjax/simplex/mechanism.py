@@ -51,8 +51,8 @@ from dpjax.simplex._rounding import (
     verified,
 )
 from dpjax.simplex.gamma import dirichlet
-from dpjax.simplex.hockey_stick import log_minus_digamma
 from dpjax.simplex.rows import Shares, as_float, check_shares, check_traced_shares
+from dpjax.simplex.special import log_minus_digamma
 
 
 @jax.custom_jvp

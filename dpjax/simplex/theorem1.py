@@ -54,7 +54,8 @@ from dpjax.simplex._rounding import (
     in_trace,
     plain,
 )
-from dpjax.simplex.hockey_stick import _polynomial, log1pmx, log_beta_shift, stirling_remainder
+from dpjax.simplex.hockey_stick import log_beta_shift
+from dpjax.simplex.special import log1pmx, polynomial, stirling_remainder
 
 _FALL = 45.0
 _TERMS, _FEW_TERMS = 200, 40
@@ -81,8 +82,8 @@ def _fall(theta: Float[Array, "*shape"]) -> tuple[Float[Array, "*shape"], Float[
     """1 - theta cot theta and log(theta / sin theta), to full relative accuracy near 0."""
     near = theta < 0.2
     square = jnp.where(near, theta, 0.0) ** 2
-    first = square * _polynomial(square, (1 / 3, 1 / 45, 2 / 945, 1 / 4725, 2 / 93555, 1382 / 638512875, 4 / 18243225))
-    second = square * _polynomial(square, (1 / 6, 1 / 180, 1 / 2835, 1 / 37800, 1 / 467775, 691 / 3831077250, 2 / 127702575))
+    first = square * polynomial(square, (1 / 3, 1 / 45, 2 / 945, 1 / 4725, 2 / 93555, 1382 / 638512875, 4 / 18243225))
+    second = square * polynomial(square, (1 / 6, 1 / 180, 1 / 2835, 1 / 37800, 1 / 467775, 691 / 3831077250, 2 / 127702575))
     far = jnp.where(near, 1.0, theta)
     return jnp.where(near, first, 1 - far / jnp.tan(far)), jnp.where(near, second, jnp.log(far / jnp.sin(far)))
 

@@ -184,8 +184,8 @@ def neighbours_of(edges: Edges, even: bool = False) -> Neighbours:
         packing.width.astype(np.int32),
     )
     with jax.enable_x64(True):
-        arrays: tuple[Array, ...] = jax.device_put(host)  # jnp.asarray would compile a program for each
-    return Neighbours(*arrays, packing.blocks)
+        states, owners, lengths, real, base, width = jax.device_put(host)  # jnp.asarray would compile a program for each
+    return Neighbours(states, owners, lengths, real, base, width, packing.blocks)
 
 
 def dense_neighbours(lengths: Float[Array, "n n"]) -> Neighbours:

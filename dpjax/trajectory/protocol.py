@@ -123,8 +123,8 @@ class TrajectoryProtocol(OnChain):
             for law, row in zip(laws, sums, strict=True):
                 batch.sum_rows(np.asarray(law), neighbours.blocks, row)
             with at_trace_time():
-                words = jax.tree.map(jnp.asarray, (split_on_host(batch.cumulative_on_host(first)), split_on_host(sums)))
-            return neighbours, Walks(*words, at)
+                initial, tables = jax.device_put((split_on_host(batch.cumulative_on_host(first)), split_on_host(sums)))
+            return neighbours, Walks(initial, tables, at)
         steps = jax.lax.stop_gradient(self.traced_steps(states, start, float_dtype(self, start)))
         tables = split(cumulative_slots(steps.neighbours, steps.laws))
         return steps.neighbours, Walks(split(cumulative_states(steps.first)), tables, steps.position)

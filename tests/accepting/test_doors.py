@@ -54,7 +54,9 @@ NO_KEYS = {
 @pytest.mark.parametrize("door", DOORS)
 def test_what_is_no_key_is_refused_and_a_raw_key_is_the_typed_one(door):
     for name, (make, words) in NO_KEYS.items():
-        with pytest.raises(ValueError, match=r"^key is .+\. .+") as caught:
+        if door in ("init", "step") and "split" in name:
+            continue  # many runs at once, a key for each
+        with pytest.raises(ValueError, match=r"^key .+\. .+") as caught:
             DOORS[door](make())
         assert words in str(caught.value), name
     typed = np.asarray(DOORS[door](jax.random.key(7)))
@@ -192,3 +194,13 @@ def test_derivatives_at_shares_that_are_tiny_or_zero_are_finite():
                 value, slope = jax.value_and_grad(lambda P, function=function: jnp.sum(function(P)))(jnp.asarray(P))
                 assert np.isfinite(value), tiny
                 assert np.isfinite(slope).all(), (tiny, function)
+
+
+def test_draws_of_a_tiny_share_have_a_finite_derivative():
+    """d log p / d alpha is about 1 / alpha^2, past the range of the type; the share itself is 0 there, and so is its derivative."""
+    m = dpjax.DirichletMechanism(k=20.6, eta=0.073, n_records=98, n_categories=4)
+    for dtype, tiny in ((jnp.float32, 0.0), (jnp.float32, 1e-30), (jnp.float32, 1e-20), (jnp.float64, 1e-300)):
+        with jax.enable_x64(dtype == jnp.float64):
+            shares = jnp.asarray([0.5, 0.3, 0.2 - tiny, tiny], dtype)
+            slope = jax.jacobian(lambda C, m=m: m.privatize(jax.random.key(0), C))(shares)
+            assert np.isfinite(slope).all(), (dtype, tiny)

@@ -187,6 +187,19 @@ def test_a_release_asks_without_a_word_of_the_records(written):
             read_records(written.raw("from,to\na,b\n"), ("a", "b"), format={"columns": f"{name},to"})
 
 
+def test_a_headerless_list_of_numbers_is_no_matrix(written):
+    for content in ("1,2\n2,1\n", "1,2,3\n2,1,4\n", "1;2\n2;3\n"):
+        with pytest.raises(RecordError, match="names no columns"):
+            read_records(written.raw(content), ("1", "2", "3"))
+    assert dict(read_records(written.raw("1,1,2\n1,5,6\n2,7,8\n"), ("1", "2"), layout="matrix").counts)[1, 1] == 8
+
+
+def test_a_workbook_is_named(written):
+    for reader in (read_pairs, read_count_matrix, lambda path: read_records(path, ("a", "b"))):
+        with pytest.raises(ValueError, match="zip archive"):
+            reader(written.raw(b"PK\x03\x04abc,\n", ".xlsx"))
+
+
 def test_a_file_that_can_be_read_once_alone(written, tmp_path):
     import os
     import threading

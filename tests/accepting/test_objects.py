@@ -111,6 +111,14 @@ def test_given_labels_name_the_labels_of_the_object():
     np.testing.assert_array_equal(MarkovChain.from_matrix(frame, labels=pd.Index(["B", "A"])).matrix, P[SWAPPED][:, SWAPPED])
 
 
+def test_labels_without_an_order_are_refused():
+    for labels in ({"A", "B"}, frozenset("AB"), {"A": 0, "B": 1}):
+        with pytest.raises(ValueError, match="order"):
+            MarkovChain.from_matrix(P, labels=labels)
+        with pytest.raises(ValueError, match="order"):
+            MarkovChain.from_pairs([("A", "B"), ("B", "A")], labels=labels)
+
+
 def pairs():
     """(from, to) pairs A B, B A, A B in every form, the column of second states first where columns have names."""
     start, end = ["A", "B", "A"], ["B", "A", "B"]

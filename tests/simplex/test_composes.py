@@ -448,6 +448,7 @@ def test_second_derivatives(name):
         first, second = jax.jit(jax.vmap(lambda t: (jax.grad(along)(t), jax.grad(jax.grad(along))(t))))(
             STEP * jnp.array([0.0, 1.0, -1.0])
         )
+    first, second = np.asarray(first), np.asarray(second)
     bend = (first[1] - first[2]) / (2 * STEP)
     np.testing.assert_allclose(second[0], bend, rtol=1e-5, atol=1e-8 * np.abs(first).max())
     assert abs(bend) > 1e-3 * np.abs(first).max()  # power

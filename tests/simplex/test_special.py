@@ -3,7 +3,8 @@ import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
 
-from dpjax.simplex.hockey_stick import expm1mx, log1pmx, log_beta_shift, log_minus_digamma, stirling_remainder
+from dpjax.simplex.hockey_stick import log_beta_shift
+from dpjax.simplex.special import expm1mx, log1pmx, log_minus_digamma, stirling_remainder
 
 
 def _float64(function, *arguments):
