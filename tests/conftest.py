@@ -3,6 +3,7 @@
 Compiled programs are kept in .pytest_cache/jax, unless JAX_COMPILATION_CACHE_DIR names another folder; empty, it keeps none.
 """
 
+import gc
 import os
 import pathlib
 
@@ -19,6 +20,13 @@ import jax  # noqa: E402
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+def pytest_collection_finish():
+    """What the imports and the collection made stays to the end: no collection of garbage goes through it again."""
+    gc.collect()
+    gc.freeze()
+
 
 SHARED_DATA = pathlib.Path(__file__).resolve().parents[2] / "shared" / "data"
 

@@ -58,8 +58,9 @@ class Frontier(NamedTuple):
     slope: Float[np.ndarray, " nodes"] | Float[Array, " nodes"]  # d log s*/dt
 
 
+@functools.lru_cache(maxsize=16)
 def frontier(epsilon: float, delta: float) -> Frontier:
-    """The table at (epsilon, delta), float64 on the host; ValueError for an epsilon or delta that is none."""
+    """The table at (epsilon, delta), float64 on the host, read-only: made once; ValueError for an epsilon or delta that is none."""
     from scipy.interpolate import CubicSpline
 
     least = least_pseudocount(epsilon=epsilon, delta=delta)
@@ -70,8 +71,11 @@ def frontier(epsilon: float, delta: float) -> Frontier:
     m = least + np.exp(t)
     scale = largest_scales(epsilon, delta, m)
     require(bool((scale > 0).all()), "(epsilon, delta)", (epsilon, delta), "no scale is found near its floor; take a larger one")
-    slope = CubicSpline(t, np.log(scale))(t, 1)
-    return Frontier(least, t[0], t[1] - t[0], np.log(scale), slope)
+    log_scale = np.log(scale)
+    slope = CubicSpline(t, log_scale)(t, 1)
+    for array in (log_scale, slope):
+        array.setflags(write=False)
+    return Frontier(least, t[0], t[1] - t[0], log_scale, slope)
 
 
 def largest_scales(epsilon: float, delta: float, m: Float[np.ndarray, " cells"]) -> Float[np.ndarray, " cells"]:

@@ -233,3 +233,11 @@ def test_the_search_is_deterministic_and_reports_its_progress():
 def test_wrong_arguments_are_named(changes, word):
     with pytest.raises(ValueError, match=word):
         designed(**changes)
+
+
+def test_a_frontier_is_made_once_and_cannot_be_written():
+    first = frontier(1.0, 1e-4)
+    assert frontier(1.0, 1e-4) is first
+    for array in (first.log_scale, first.slope):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0.0
