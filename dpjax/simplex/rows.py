@@ -9,7 +9,7 @@ declared by the user, or read off the data because the user says so, and `statem
 is a public constant. The paper's rule, eta_i = smallest share of row i, makes the border a function of the data: the guarantee is
 then among databases no rarer in any cell than this one, and the release reveals that share. A row whose shares are all equal, or
 nearly (one record in each of two categories, or fifty), has no neighbour at all under that rule (n_i eta_i + 1/N_i > 1): its
-guarantee is empty, and it is reported so. A floor below the smallest share, declared without looking, mends both; it costs
+guarantee is empty, and it is reported so. A floor below the smallest share, declared without looking, repairs both; it costs
 privacy, since m = N eta shrinks.
 """
 

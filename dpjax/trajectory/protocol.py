@@ -233,7 +233,7 @@ class TrajectoryProtocol(OnChain):
 
 
 def require_mechanism(m: Any) -> None:
-    """ValueError for what is no mechanism on trajectories."""
+    """ValueError for anything but a mechanism on trajectories."""
     require_kind(m, "m", TrajectoryProtocol, "give a TrajectoryMechanism, ChenMechanism or OfflineMechanism")
 
 

@@ -34,7 +34,7 @@ def started(code, *arguments, **options):
 
 
 def _heeding():
-    """Signals that whoever runs the tests ignores (nohup, a job in the background) are not ignored by the command."""
+    """Signals that the caller of the tests ignores (nohup, a job in the background) are not ignored by the command."""
     for number, _ in CODES:
         signal.signal(number, signal.SIG_DFL)
 

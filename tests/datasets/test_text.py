@@ -1,4 +1,4 @@
-"""Faults of text files: one sentence, the file, the line, the mend; and the oddities that are no faults."""
+"""Faults of text files: one sentence, the file, the line, the remedy; and the oddities that are no faults."""
 
 import gzip
 

@@ -57,7 +57,7 @@ _Known = TypeVar("_Known", bound="KnownChain")
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class KnownChain:
-    """The true chain that private matrices are held against. `counts` (n, n), dense: the records of each transition."""
+    """The true chain that private matrices are compared with. `counts` (n, n), dense: the records of each transition."""
 
     counts: np.ndarray
     labels: tuple[str, ...]
