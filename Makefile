@@ -23,7 +23,7 @@ test: $(INSTALLED)  ## the tests
 test-slow: $(INSTALLED)  ## the tests that take minutes
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m slow
 
-lint: $(INSTALLED)  ## ruff, types, and the arrows between rooms
+lint: $(INSTALLED)  ## ruff, types and the import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

@@ -282,6 +282,14 @@ def _dead_ends(folder: pathlib.Path) -> tuple[bool, str]:
     return right, f"zones {zones.labels}; {said[1]} --source rating-matrix: {chain!r}"
 
 
+def _almost_none(folder: pathlib.Path) -> tuple[bool, str]:
+    labels, records = write(folder, "labels.csv", "a\nb\n"), write(folder, "r.csv", "from,to\n" + "Zone a,Zone b\n" * 200 + "a,b\n")
+    base = ("privatize-model", records, "--labels", labels, "--epsilon", 1, "--delta", 0.01, "--outside", "drop")
+    code, said, told = command(*base, "--dry-run")
+    silent = code == 0 and said.startswith("PRIVATE") and "records used: 1 " in said and "records used" not in told
+    return silent and len(list(folder.iterdir())) == 2, f"--dry-run, to the data holder alone: {said.splitlines()[4]}, nothing made"
+
+
 CASES = [
     Case("release, CSV from,to / 1.0,2.0, labels 1, 2, 3, --outside drop", "no record used, budget spent", "3 records", _release_of_floats),
     Case("persons `1`, ` 1`, `1.0`; NaN, nan, NULL", "two persons and three more", "one canonical identifier; missing is no person", _persons),
@@ -303,6 +311,7 @@ CASES = [
     Case("CR line ends; sep=; as a first line; spaces", "mend its quotes, holds no transition", "read, or named", _line_ends),
     Case("--set mechanism.epsilon=7 where epsilon is an axis", "ignored in silence", "refused", _set_axis),
     Case("a released matrix with labels NA and 007, by the README's line", "NaN and 7", "a line that keeps them", _read_back),
+    Case("a release that would use almost none of the records", "exit 0, and nothing says so", "said to the data holder alone", _almost_none),
     Case('zones=["1"]; a class with a column and no row; --source rating-matrix', "dead ends", "a way on", _dead_ends),
 ]  # fmt: skip
 

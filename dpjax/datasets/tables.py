@@ -411,8 +411,9 @@ class _Survey:
                 self.after[sign].add(number)
             else:
                 self.least[sign] = number
-        self.most[" "] = max(self.most[" "], bare.strip().count(" "))
-        self.words.add(len(line.split()))
+        if not self.first_has:  # spaces part cells where nothing else does
+            self.most[" "] = max(self.most[" "], bare.strip().count(" "))
+            self.words.add(len(line.split()))
         self.first = self.first or line
 
     def _add_tab_cells(self, cells: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""What is refused names the argument, its value and the mend; what may be the sensitive table is asked about."""
+"""What is refused names the argument, its value and the remedy; what may be the sensitive table is asked about."""
 
 import dataclasses
 import warnings

@@ -1,4 +1,4 @@
-"""Every number that `dpjax privatize-model` and `dpjax compare` take, at what is none: the option, its value and a mend, and exit code 2."""
+"""Every number that `dpjax privatize-model` and `dpjax compare` take, at what is none: the option, its value and a remedy, and exit code 2."""
 
 import re
 

@@ -96,7 +96,9 @@ def test_lines_that_are_not_identifier_and_state_end_it(chain3, below, data):
 def test_labels_that_no_line_can_hold_are_refused(below):
     from dpjax.chains import MarkovChain
 
-    for label in ("a\nb", " a", "", "a\u2028b"):
+    with pytest.raises(ValueError, match=r"label is ''\. It is a missing value"):
+        MarkovChain.from_matrix([[0.5, 0.5], [0.5, 0.5]], labels=["", "other"])
+    for label in ("a\nb", " a", "a\u2028b"):
         chain = MarkovChain.from_matrix([[0.5, 0.5], [0.5, 0.5]], labels=[label, "other"])
         with pytest.raises(ValueError, match="line breaks"):
             private_lines(TrajectoryRelease(chain=chain, epsilon=1, rho=1), io.BytesIO(b""), print, below=below)

@@ -1,4 +1,4 @@
-"""Bad input is a ValueError that names the argument, its value and the mend; legal corners are legal."""
+"""Bad input is a ValueError that names the argument, its value and the remedy; legal corners are legal."""
 
 import jax
 import numpy as np
