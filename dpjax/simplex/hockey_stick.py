@@ -308,7 +308,7 @@ def where_curve_passes(
 
 
 class _Bracket(NamedTuple):
-    """low < root < high with the excess of log delta there, of which one may be halved; the last side that moved; turns made."""
+    """low < root < high with the excess of log delta there, of which one may be halved; the last side that moved; turns made; excess at 0."""
 
     low: Array
     at_low: Array
@@ -316,17 +316,10 @@ class _Bracket(NamedTuple):
     at_high: Array
     low_moved: Array
     turn: Array
-
-
-class _Search(NamedTuple):
-    """Where to look next: at 0, then at `high` until the curve is below, then inside; and the excess at 0."""
-
-    bracket: _Bracket
-    stage: Array
     at_zero: Array
 
 
-_AT_ZERO, _GROWING, _NARROWING = 0, 1, 2
+_AT_ZERO, _GROWING = -2, -1  # in the place of turns, before any is made
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
@@ -337,50 +330,32 @@ def _root(log_delta: Callable[..., Array], delta: Scalar, *parameters: Scalar) -
     """
     close = 4 * jnp.finfo(delta.dtype).eps
 
-    def grown(x: _Bracket, value: Scalar) -> tuple[_Bracket, Array]:
-        """The bracket after a look at `high`, and whether it must grow further."""
-        more = (value > 0) & jnp.isfinite(x.high)
-        larger = x._replace(low=x.high, at_low=value, high=2 * x.high)
-        return _chosen(more, larger, x._replace(at_high=value)), more
-
-    def inside(x: _Bracket) -> Array:
+    def look(x: _Bracket) -> _Bracket:
+        first, growing = x.turn == _AT_ZERO, x.turn == _GROWING
         half = 0.5 * (x.low + x.high)
         chord = x.low + (x.high - x.low) * (x.at_low / (x.at_low - x.at_high))
-        return jnp.where((x.turn % 3 != 2) & (chord > x.low) & (chord < x.high), chord, half)
-
-    def narrowed(x: _Bracket, point: Scalar, value: Scalar) -> _Bracket:
+        inside = jnp.where((x.turn % 3 != 2) & (chord > x.low) & (chord < x.high), chord, half)
+        point = jnp.where(first, 0.0, jnp.where(growing, x.high, inside))
+        value = log_delta(point, *parameters) - jnp.log(delta)
         above = value > 0
         fade = jnp.where(above == x.low_moved, 0.5, 1.0)  # the end that stays twice is believed less
-        return _Bracket(
-            jnp.where(above, point, x.low),
-            jnp.where(above, value, fade * x.at_low),
-            jnp.where(above, x.high, point),
-            jnp.where(above, fade * x.at_high, value),
-            above,
-            x.turn + 1,
-        )
+        low, at_low = jnp.where(above, point, x.low), jnp.where(above, value, fade * x.at_low)
+        high, at_high = jnp.where(above, x.high, point), jnp.where(above, fade * x.at_high, value)
+        narrowed = _Bracket(low, at_low, high, at_high, above, x.turn + 1, x.at_zero)
+        larger = x._replace(low=x.high, at_low=value, high=2 * x.high)
+        found = x._replace(at_high=value, turn=jnp.zeros_like(x.turn))
+        grown = _chosen(above & jnp.isfinite(x.high), larger, found)
+        begun = x._replace(at_low=value, at_zero=value, turn=jnp.full_like(x.turn, _GROWING))
+        return _chosen(first, begun, _chosen(growing, grown, narrowed))
 
-    def look(x: _Search) -> _Search:
-        first, growing = x.stage == _AT_ZERO, x.stage == _GROWING
-        point = jnp.where(first, 0.0, jnp.where(growing, x.bracket.high, inside(x.bracket)))
-        value = log_delta(point, *parameters) - jnp.log(delta)
-        larger, more = grown(x.bracket, value)
-        after = _chosen(growing, larger, narrowed(x.bracket, point, value))
-        return _Search(
-            _chosen(first, x.bracket._replace(at_low=value), after),
-            jnp.where(first | (growing & more), jnp.int32(_GROWING), jnp.int32(_NARROWING)),
-            jnp.where(first, value, x.at_zero),
-        )
-
-    def goes_on(x: _Search) -> Array:
-        near = x.bracket.high - x.bracket.low <= close * x.bracket.high
-        return (x.stage != _NARROWING) | (~near & (x.bracket.at_low > 0) & (x.bracket.turn < _TURNS))
+    def goes_on(x: _Bracket) -> Array:
+        return (x.turn < 0) | ((x.high - x.low > close * x.high) & (x.at_low > 0) & (x.turn < _TURNS))
 
     zero, one = jnp.zeros_like(delta), jnp.ones_like(delta)
-    start = _Bracket(zero, one, one, -one, jnp.asarray(False), jnp.asarray(0, jnp.int32))
+    start = _Bracket(zero, one, one, -one, jnp.asarray(False), jnp.asarray(_AT_ZERO, jnp.int32), one)
     # ends: high doubles up to the range of the type, and then every third turn halves the bracket
-    found = lax.while_loop(goes_on, look, _Search(start, jnp.asarray(_AT_ZERO, jnp.int32), one))
-    return jnp.where(found.at_zero > 0, 0.5 * (found.bracket.low + found.bracket.high), 0.0)
+    found = lax.while_loop(goes_on, look, start)
+    return jnp.where(found.at_zero > 0, 0.5 * (found.low + found.high), 0.0)
 
 
 def _chosen(condition: Array, one: _Bracket, other: _Bracket) -> _Bracket:
