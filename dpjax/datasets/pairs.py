@@ -20,7 +20,19 @@ from dpjax._errors import invalid, require
 from dpjax._values import is_missing_text, key_of, squashed
 from dpjax.datasets.dataset import Dataset, Label, Pairs, ReadReport, as_labels, count_matrix, labelled, states_of
 from dpjax.datasets.tables import Options, Table, records
-from dpjax.datasets.text import COUNT, FROM, HEADERS, TO, PathLike, check_width, find_column, invalid_file, is_number, whole_number
+from dpjax.datasets.text import (
+    COUNT,
+    FROM,
+    HEADERS,
+    THOUSANDS,
+    TO,
+    PathLike,
+    check_width,
+    find_column,
+    invalid_file,
+    is_number,
+    whole_number,
+)
 from dpjax.datasets.tlc import attach_outlines, keep_zones, read_points, read_zone_outlines
 
 _NO_STATE = "in rows without a state"
@@ -226,6 +238,8 @@ def counted_pairs(path: Any, format: Options = None) -> Counted:
     missing = 0
     for line, cells in lines:
         check_width(table.path, line, cells, len(header))
+        if at in table.doubtful:
+            invalid_file(table.path, f"line {line} {THOUSANDS}", "write counts in digits alone")
         count = whole_number(cells[at], table.path, line)
         pair = cells[ends[0]], cells[ends[1]]
         if lacks_state(table, line, pair):

@@ -18,13 +18,15 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
 from dpjax._errors import InputError, invalid
-from dpjax._values import COUNTS, canonical, is_missing_text, squashed
+from dpjax._values import COUNTS, canonical, is_missing_text, squashed, text_of
 
 PathLike = str | pathlib.Path
 FROM = ("from", "source", "linksource", "origin", "pulocationid")  # names of the column of first states, in small letters
 TO = ("to", "target", "linktarget", "destination", "dolocationid")
 COUNT = COUNTS
 LARGEST = 2**63 - 1
+_THOUSANDS = re.compile(r"[+]?[1-9][0-9]{0,2}[.]000")
+THOUSANDS = "holds a count such as 1.000, which is a thousand or 1"
 Progress = Callable[[int], object]  # of how many bytes more have been read
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _DIGITS = re.compile(r"[+-]?[0-9]+([.][0-9]*)?")
@@ -172,6 +174,33 @@ def may_be_header(labels: tuple[str, ...]) -> bool:
         return False
     above_numbers = not is_number(labels[0]) and all(_DIGITS.fullmatch(label) for label in labels[1:])
     return squashed(labels[0]) in HEADERS or above_numbers
+
+
+def parquet_rows(path: PathLike) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a parquet file as texts, the names of its columns first."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        invalid_file(path, "reading parquet needs pyarrow, which is not installed", "install it with pip install 'dpjax[parquet]'")
+    with plain_errors(path), opened(path) as stream:
+        try:
+            file = pq.ParquetFile(stream)
+            names = file.schema_arrow.names
+            yield 1, [canonical(name) for name in names]
+            line = 1
+            for batch in file.iter_batches(batch_size=65_536):
+                for row in zip(*(batch.column(i).to_pylist() for i in range(len(names))), strict=True):
+                    line += 1
+                    yield line, [text_of(cell) for cell in row]
+        except pa.ArrowException as error:
+            said = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
+            invalid_file(path, f"it is no whole parquet file ({said[:120]})", "fetch it again")
+
+
+def thousands(cells: list[str]) -> tuple[int, ...]:
+    """The places of cells such as 1.000, which is a thousand or 1."""
+    return tuple(i for i, cell in enumerate(cells) if cell.rstrip().endswith(".000") and _THOUSANDS.fullmatch(cell.strip()))
 
 
 def find_column(path: PathLike, header: list[str], role: str, names: tuple[str, ...]) -> int:
