@@ -230,7 +230,30 @@ def matrix_of(values: Any, labels: Iterable[Any] | None, argument: str) -> tuple
     across = [order[key_of(label)] for label in (columns if columns is not None else rows or ())]
     size = (len(states), len(states))
     require(numbers.shape == size, f"the shape of {argument}", numbers.shape, f"give {size}, a row and a column for each label")
-    return numbers[np.argsort(down)][:, np.argsort(across)], tuple(_plain(label) for label in states)
+    numbers = numbers[np.argsort(down)][:, np.argsort(across)]
+    if has_margins(states, numbers):
+        invalid(argument, None, MARGINS, problem=f"has sums as its last row and column, {states[-1]!r}")
+    return numbers, tuple(_plain(label) for label in states)
+
+
+MARGINS = "leave them out: a sum is no state"
+_SUMS = ("all", "total", "totals", "grandtotal", "sum", "sums", "margin", "gesamt", "summe", "insgesamt")
+
+
+def has_margins(labels: Sequence[Any], numbers: Any) -> bool:
+    """Whether the last row and the last column of a matrix are the sums of the others, as their label says or three rows show."""
+    if len(labels) < 3:
+        return False
+    with np.errstate(all="ignore"):
+        try:
+            values = np.asarray(numbers, dtype=np.float64)
+        except (TypeError, ValueError):
+            return False
+        inner = values[:-1, :-1]
+        rows, columns, total = inner.sum(axis=1), inner.sum(axis=0), inner.sum()
+        sums = np.append(columns, total), np.append(rows, total)
+        are_sums = total > 0 and np.allclose(values[-1], sums[0], atol=0) and np.allclose(values[:, -1], sums[1], atol=0)
+    return bool(are_sums and (squashed(labels[-1]) in _SUMS or np.count_nonzero(rows) >= 3))
 
 
 def vector_of(values: Any, labels: Sequence[Any], argument: str) -> Any:

@@ -113,6 +113,7 @@ def _square(path: pathlib.Path, options: Mapping[str, str]) -> tuple[Any, Any, A
     if bool((values == np.floor(values)).all()):
         if values.max() > 1:
             grid.check_counts()
+            grid.check_margins(labels, values)
         return values, None, labels
     return None, values, labels
 

@@ -19,12 +19,13 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from dpjax._errors import invalid, require
-from dpjax._values import is_turned, matrix_of, text_of
+from dpjax._values import MARGINS, has_margins, is_turned, matrix_of, text_of
 from dpjax.datasets.dataset import Dataset, Label, ReadReport, as_labels
 from dpjax.datasets.tables import Options, Table
 from dpjax.datasets.text import LARGEST, THOUSANDS, PathLike, check_width, invalid_file, is_number, number, whole_number
@@ -46,6 +47,11 @@ class Grid:
         """InputError for a line with a cell such as 1.000, which as a count is a thousand or 1."""
         if self.doubtful:
             invalid_file(self.path, f"line {self.doubtful[0]} {THOUSANDS}", "write counts in digits alone")
+
+    def check_margins(self, labels: Sequence[Any], numbers: Any) -> None:
+        """InputError where the last row and the last column are the sums of the others."""
+        if has_margins(labels, numbers):
+            invalid_file(self.path, f"its last row and column, {labels[-1]!r}, hold the sums of the others", MARGINS)
 
 
 def read_grid(source: Any, format: Options = None) -> Grid:
@@ -136,6 +142,7 @@ def read_count_matrix(path: Any, *, format: Options = None) -> Dataset:
     labels = square_labels(path, grid)
     grid.check_counts()
     cells = [[whole_number(cell, path, line) for cell in row] for row, line in zip(grid.cells, grid.lines, strict=True)]
+    grid.check_margins(labels, cells)
     total = sum(map(sum, cells))
     if total > LARGEST:
         invalid_file(path, "its counts add up to more than 64 bits hold", "divide them or split the file")
@@ -223,6 +230,8 @@ def read_probability_matrix(
     table = _split(path, grid, raw / _KINDS.get(kind, 1.0), no_row)
     if kind == "counts":
         grid.check_counts()
+        if grid.header is not None and raw.shape[0] == raw.shape[1]:
+            grid.check_margins(grid.header, raw)
         for cells, line in zip(grid.cells, grid.lines, strict=True):
             for cell in cells:
                 whole_number(cell, path, line)

@@ -87,6 +87,10 @@ def decoded(path: PathLike, stream: Iterable[bytes], encoding: str | None = None
                 else "save the file as UTF-8, or pass its encoding in format="
             )
             invalid_file(path, f"line {number} is not UTF-8 text", remedy)
+        if number == 1 and isinstance(raw, bytes) and 2 * raw.count(0) >= len(raw) - 1 > 1:
+            form = "utf-16-be" if raw[0] == 0 else "utf-16-le"
+            remedy = f"save the file as UTF-8, or pass format={{'encoding': '{form}'}}"
+            invalid_file(path, "every other byte is zero, as in UTF-16 without a byte-order mark", remedy)
         if "\0" in line:
             invalid_file(path, f"line {number} holds a zero byte, as a damaged or binary file does", "give a text file")
         seen = seen or bool(line.strip())
@@ -100,7 +104,8 @@ def _transcoded(path: PathLike, stream: Iterable[bytes], encoding: str) -> list[
         text = b"".join(stream).decode(encoding).removeprefix("\ufeff")
     except UnicodeError:
         invalid_file(path, f"it is not {encoding} text", "give the encoding that it was saved in")
-    return [line + "\n" for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return [line + "\n" for line in (lines if lines[-1] else lines[:-1])]
 
 
 HEADERS = frozenset(

@@ -160,6 +160,8 @@ def read_records(
     )
     require(layout in ("auto", "parquet", *_TEXT_LAYOUTS), "layout", layout, "choose auto, matrix, triples, pairs or parquet")
     options = Format.of(format)
+    remedy = "in a release a missing label is outside the list: pass outside, stop or drop"
+    require(options.missing == "stop", "format['missing']", options.missing, remedy)
     if isinstance(path, str | pathlib.Path):
         path = pathlib.Path(path).expanduser()
         if not path.is_file():

@@ -83,6 +83,16 @@ ASKED = {
     "quotes that are none": (read_pairs, '"Heroes" season,b\nb,c\n', "'quotes': False"),
     "UTF-16": (read_pairs, "a,b\nb,a\n".encode("utf-16"), "utf-16"),
     "Latin-1": (read_pairs, "Zürich,b\nb,Zürich\n".encode("latin-1"), "encoding"),
+    "a header of numbers above texts": (read_pairs, "0,1\nA,B\nB,A\n", "header=True"),
+    "a header of other numbers": (read_pairs, "1;2\nx;y\ny;x\nx;x\n", "header=True"),
+    "a header of numbers above sequences": (read_sequences, "0,1,2\nA,B,A\nB,A,B\n", "'header': True"),
+    "printed lists": (read_sequences, "['A', 'B']\n['B', 'A', 'B']\n", "printed lists"),
+    "printed tuples": (read_sequences, "(1, 2)\n(2, 1)\n", "printed lists"),
+    "UTF-16 without a mark": (read_pairs, "a,b\nb,a\n".encode("utf-16-le"), "utf-16-le"),
+    "UTF-16 the other way": (read_sequences, "from,to\nb,a\n".encode("utf-16-be"), "utf-16-be"),
+    "several columns of states, by the file": (read_pairs, "from,to,source,target\na,b,c,d\n", ".csv: the columns"),
+    "a Total row and column": (read_count_matrix, ",a,b,Total\na,1,2,3\nb,3,1,4\nTotal,4,3,7\n", "sums"),
+    "sums without a word": (read_count_matrix, ",a,b,c,d\na,1,2,1,4\nb,3,1,0,4\nc,1,1,1,3\nd,5,4,2,11\n", "sums"),
     "numbers with a comma": (read_count_matrix, ";a;b\na;0,5;1\nb;1;2\n", "a point and not a comma"),
 }
 
@@ -326,7 +336,7 @@ def test_a_matrix_whose_rows_are_the_states_entered_is_turned_or_refused(written
 
     path = written.text([[corner, "A", "B"], ["A", "0", "1"], ["B", "2", "0"]])
     for read in (lambda: read_count_matrix(path), lambda: read_records(path, ("A", "B")), lambda: read_probability_matrix(path)):
-        with pytest.raises(ValueError, match="[Tt]ranspose it"):
+        with pytest.raises(ValueError, match=r"[Tt]ranspose it"):
             read()
     steps = pd.DataFrame({"a": list("AAAB"), "b": list("ABBA")})
     right = pd.crosstab(steps.a.rename("from"), steps.b.rename(corner.split("/")[0].split("\\")[0]))
@@ -352,3 +362,25 @@ def test_a_count_with_a_point_between_semicolons_is_asked_for(written):
     assert read_probability_matrix(written.raw(";A;B\nA;0.000;1.000\nB;0.500;0.500\n")).matrix.tolist() == [[0, 1], [0.5, 0.5]]
     assert read_od_counts(written.raw("from,to,n\nA,B,1.000\nB,A,2\n")).counts.tolist() == [[0, 1], [2, 0]]
     assert read_records(written.raw("from;to\n1.000;2\n"), ("1", "2")).counts == {(0, 1): 1}
+
+
+def test_margins_of_a_frame_are_no_state():
+    import pandas as pd
+
+    from dpjax import MarkovChain
+
+    table = pd.crosstab(pd.Series(list("ABBA"), name="from"), pd.Series(list("BAAA"), name="to"), margins=True)
+    for read in (MarkovChain.from_counts, read_count_matrix):
+        with pytest.raises(ValueError, match="sum is no state"):
+            read(table)
+    assert read_count_matrix(table.iloc[:-1, :-1]).counts.tolist() == [[1, 1], [2, 0]]
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16", "utf-8"])
+def test_no_blank_line_is_counted_where_none_is(written, encoding):
+    for ends in ("\n", "\r\n", "\r"):
+        data = read_pairs(written.raw(f"from,to{ends}a,b{ends}b,a{ends}".encode(encoding)), format={"encoding": encoding})
+        assert "blank" not in " ".join(data.report.assumed)
+    assert "1 blank" in " ".join(
+        read_pairs(written.raw("from,to\na,b\n\nb,a".encode(encoding)), format={"encoding": encoding}).report.assumed
+    )

@@ -105,7 +105,7 @@ def test_the_options_of_the_format_on_the_command(call, files):
     assert "header" in told
     assert call("privatize-model", "good.csv", *BASE, "-o", "o4", "--format", "labels.header=yes")[0] == 0
     (files / "labels.csv").write_text("a\nb\nc\n")
-    for wrong in ("separator", "seperator=;", "separator=!!", "other.header=yes"):
+    for wrong in ("missing=drop", "missing=keep", "separator", "seperator=;", "separator=!!", "other.header=yes"):
         code, _, told = call("privatize-model", "good.csv", *BASE, "-o", "o5", "--format", wrong)
         assert code == 2, wrong
         assert "--format" in told
