@@ -283,8 +283,8 @@ class Table:
         Without a header the first row is a record, and decides nothing.
         """
         if self.format.header is False:
-            separator = self.format.separator or self._sep() or ","
-            return separator, separator != "\t" if self.format.quotes is None else self.format.quotes
+            given = self.format.separator or self._sep() or ","
+            return given, (given != "\t") if self.format.quotes is None else self.format.quotes
         first, sign = next(((n, t) for n, t in self._head()), (1, "")), self._sep()
         number, line = first
         candidates = [self.format.separator or sign] if self.format.separator or sign else [*_MANY, " "]
