@@ -185,12 +185,13 @@ class WithinRadius(OnChain):
     @property
     def adjacency(self) -> Adjacency:
         """Definition 4 at this radius and symmetrisation."""
-        return Adjacency(rho=self.rho, symmetrisation=self.symmetrisation)
+        m = self.checked()
+        return Adjacency(rho=m.rho, symmetrisation=m.symmetrisation)
 
     @property
     def scale(self) -> Parameter:
         """c = epsilon / sensitivity = epsilon / (2 rho)."""
-        return plain(self.epsilon) / self.adjacency.sensitivity()
+        return plain(self.checked().epsilon) / self.adjacency.sensitivity()
 
     def loss_bounds(self) -> Matrix:
         """The proved bound on the loss of replacing state i by j at one time: (epsilon / rho) G_avg(i, j), nats."""
@@ -199,8 +200,9 @@ class WithinRadius(OnChain):
 
     def metric_rate(self) -> Parameter:
         """The loss of replacing one state, for each nat of G_avg, at most: epsilon / rho."""
-        return plain(self.epsilon) / plain(self.rho)
+        m = self.checked()
+        return plain(m.epsilon) / plain(m.rho)
 
     def proved_epsilon(self, target: float | int) -> float:
         """The nominal epsilon whose proved bound for the replacement of any state is `target`, a margin for round-off below."""
-        return target * self.rho / self.graph.extremes.most / MARGIN
+        return target * self.checked().rho / self.graph.extremes.most / MARGIN

@@ -45,12 +45,13 @@ class ChenMechanism(OneLoss, OnlineMechanism):
     @property
     def adjacency(self) -> HammingAdjacency:
         """Trajectories that differ in at most b states."""
-        return HammingAdjacency(b=self.b)
+        return HammingAdjacency(b=self.checked().b)
 
     @property
     def scale(self) -> Parameter:
         """epsilon / b."""
-        return plain(self.epsilon) / plain(self.b)
+        m = self.checked()
+        return plain(m.epsilon) / plain(m.b)
 
     @property
     def rule(self) -> tuple[str, Parameter]:
@@ -73,7 +74,7 @@ class ChenMechanism(OneLoss, OnlineMechanism):
 
     def proved_epsilon(self, target: float | int) -> float:
         """b times the target."""
-        return float(target * plain(self.b))
+        return float(target * plain(self.checked().b))
 
 
 register(

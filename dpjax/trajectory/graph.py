@@ -26,7 +26,7 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -244,11 +244,14 @@ def _graph_of(chain: MarkovChain) -> ChainGraph:
         return ChainGraph(chain)
 
 
+_Value = TypeVar("_Value", bound="OnChain")
+
+
 class OnChain:
     """What lives on one chain, and shares the chain's graph with everything else on it.
 
     Its subclasses are dataclasses and pytrees, a user's own too: text and booleans are static, every other field a child. Rebuilding one
-    from its leaves checks nothing.
+    from its leaves checks nothing: `checked` does, before anything is drawn or claimed.
     """
 
     chain: MarkovChain
@@ -257,10 +260,22 @@ class OnChain:
         super().__init_subclass__(**kwargs)
         jax.tree_util.register_pytree_with_keys(cls, _children_of, functools.partial(_rebuilt, cls))
 
+    def checked(self: _Value) -> _Value:
+        """This value, once its constructor's own checks have passed: again, since it may be rebuilt from other leaves."""
+        held = self.__dict__
+        if "_checked" not in held:
+            held["_checked"] = True  # the checks themselves ask for parameters
+            try:
+                getattr(self, "__post_init__", lambda: None)()
+            except BaseException:
+                del held["_checked"]
+                raise
+        return self
+
     @property
     def graph(self) -> Any:
         """The chain's edges and the distances found so far, shared by all mechanisms on the chain; see `graph_of`."""
-        return graph_of(self.chain)
+        return graph_of(self.checked().chain)
 
 
 _Static = tuple[tuple[str, ...], tuple[tuple[str, Any], ...]]

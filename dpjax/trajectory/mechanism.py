@@ -149,8 +149,8 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
             return self.traced_draw(key, trajectory, start, check)
         targets = trajectory_indices(self.graph, trajectory, check)[1:]
         state, private = self.init(key, start)
-        parts = [private[None]]
-        with at_trace_time():
+        with at_trace_time():  # all of it: within another's trace an index alone would be traced
+            parts = [private[None]]
             for distinct, position in batch.segments(targets, self.graph.n_states):
                 state, path = _scan(key, self.kernel, state, self.cost_rows(distinct), position)
                 parts.append(path)

@@ -77,7 +77,7 @@ class TrajectoryMechanism(WithinRadius, OnlineMechanism):
     @property
     def rule(self) -> tuple[str, Parameter]:
         """The selection and the prior's weight."""
-        return self.selection, plain(self.prior_weight)
+        return self.selection, plain(self.checked().prior_weight)
 
     def costs_to(self, targets: Int[np.ndarray, " targets"]) -> Matrix:
         """G(y, s): from the candidate to the sensitive state."""

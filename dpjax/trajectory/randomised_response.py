@@ -143,7 +143,8 @@ class RandomisedResponse(OneLoss):
     @property
     def each(self) -> Parameter:
         """epsilon, attained at every pair of states."""
-        return plain(self.epsilon) if is_traced(self.epsilon) else float(self.epsilon)
+        epsilon = plain(self.checked().epsilon)
+        return epsilon if is_traced(epsilon) else float(epsilon)
 
     def proved_epsilon(self, target: float | int) -> float:
         """The target itself."""
@@ -162,7 +163,7 @@ class RandomisedResponse(OneLoss):
     @property
     def _shrink(self) -> Parameter:
         """e^-epsilon."""
-        return jnp.exp(-self.epsilon) if is_traced(self.epsilon) else math.exp(-self.epsilon)
+        return jnp.exp(-self.each) if is_traced(self.epsilon) else math.exp(-self.each)
 
     @property
     def error_rate(self) -> Parameter:
