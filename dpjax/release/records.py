@@ -14,7 +14,8 @@ file with a header alone is an empty database. With `persons` every line is one 
 person's records a bounded, uniformly random part is kept, and records without a person are dropped.
 
 A line with anything but a public label where a label stands, nothing at all included, is outside the list: it stops the reader or, if so asked,
-is dropped and counted for the private report, in text and in parquet alike. Nothing that is raised here holds a word of the file.
+is dropped and counted for the private report, in text and in parquet alike. Nothing that is raised here holds a word of the file. A quote that
+another line closes is refused: one record would take in others. Only a public label may hold line breaks, or any cell with quotes=yes.
 
 Parquet is read in batches of 65,536 rows of the wanted columns. A label is what a cell of text would hold. So no value where a label stands is
 a fault of the file: it is public, or outside the list. Only the file's structure is refused: no such column, or one of another type. pyarrow is
@@ -165,7 +166,13 @@ def _read(reader: Reader, layout: Layout, options: Format) -> Records:
     if layout == "parquet" or (layout == "auto" and reader.path.suffix.lower() == ".parquet"):
         add_parquet(reader, options)
     else:
-        table = Table(reader.path, options, recognised=lambda cells: _recognised(reader, options, cells), progress=reader.progress)
+        table = Table(
+            reader.path,
+            options,
+            recognised=lambda cells: _recognised(reader, options, cells),
+            breaks=reader.place.__contains__,
+            progress=reader.progress,
+        )
         _add_text(reader, layout, table)
     return reader.records
 
