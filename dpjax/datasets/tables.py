@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from dpjax._errors import InputError, invalid, require
-from dpjax._values import COUNTS, canonical, ends_of, frame_of, is_missing_text, squashed, text_of
+from dpjax._values import COUNTS, canonical, ends_of, frame_of, is_missing_text, squashed, text_of, values_of
 from dpjax.datasets.text import (
     PathLike,
     Progress,
@@ -477,7 +477,7 @@ def parquet_rows(path: PathLike) -> Iterator[Line]:
             yield 1, [canonical(name) for name in names]
             line = 1
             for batch in file.iter_batches(batch_size=65_536):
-                for row in zip(*(batch.column(i).to_pylist() for i in range(len(names))), strict=True):
+                for row in zip(*(values_of(batch.column(i)) for i in range(len(names))), strict=True):
                     line += 1
                     yield line, [text_of(cell) for cell in row]
         except pa.ArrowException as error:
