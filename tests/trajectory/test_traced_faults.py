@@ -1,7 +1,6 @@
 """What a trace must not hide: faults of values that no check of the host has seen."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.experimental import checkify
