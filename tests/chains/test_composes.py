@@ -151,6 +151,7 @@ HOST = {  # documented in the first line: they look at a pattern of zeros, or at
     "MarkovChain.from_pairs": None,
     "MarkovChain.is_irreducible": lambda P: from_matrix(P).is_irreducible(),
     "MarkovChain.require_irreducible": lambda P: from_matrix(P).require_irreducible(),
+    "MarkovChain.closed_class": lambda P: from_matrix(P).closed_class(),
     "MarkovChain.largest_class": lambda P: from_matrix(P).largest_class(),
     "MarkovChain.support": lambda P: from_matrix(P).support(),
     "MarkovChain.host_matrix": lambda P: from_matrix(P).host_matrix(),
