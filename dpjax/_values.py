@@ -32,10 +32,10 @@ import numpy as np
 from dpjax._errors import InputError, invalid, require
 
 MISSING = frozenset(("", "nan", "+nan", "-nan", "na", "n/a", "#na", "#n/a", "<na>", "null", "none", "nat"))
-# what shows nothing: soft hyphen, marks and isolates of the direction of text, joiners, zero-width space, byte-order mark
+# what shows nothing: byte-order mark, zero-width space, joiners, soft hyphen, marks and isolates of the direction of text
 _UNSEEN = (
-    "\u00ad\u061c\u180e\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e"
-    "\u2060\u2061\u2062\u2063\u2064\u2066\u2067\u2068\u2069\ufeff"
+    "\ufeff\u200b\u200c\u200d\u2060\u2061\u2062\u2063\u2064\u00ad\u180e"
+    "\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 )
 _NUMBER = re.compile(r"([+-]?)(0|[1-9][0-9]*)(?:(\.)([0-9]*))?(?:[eE]([+-][0-9]{1,3}))?")
 _START = frozenset("0123456789+-")
