@@ -10,6 +10,7 @@ import pytest
 from dpjax import counts, design, exponential_mechanism, permute_and_flip, simplex
 from dpjax._errors import InputError
 from dpjax._rationals import float_up
+from dpjax.simplex import theorem1
 from tests.unchecked import as_a_user_has_it  # noqa: F401
 
 KEY = jax.random.key(0)
@@ -98,3 +99,38 @@ def test_arrays_as_leaves_state_the_same_claims():
         assert again.exact_delta(1.0) == jax.tree.map(lambda x: x, m).exact_delta(1.0)
         np.testing.assert_allclose(single.exact_delta(1.0), m.exact_delta(1.0), rtol=1e-5)
         assert np.isfinite(single.privatize(KEY, data)).all()
+
+
+P = np.array([[0.7, 0.2, 0.1], [0.3, 0.4, 0.3], [0.05, 0.35, 0.6]])
+COSTS = np.array([0.0, 0.4, 1.7])
+CONCRETE = {
+    "exact_delta": lambda: simplex.exact_delta(1.0, k=249.0, **GRADES),
+    "renyi_divergence": lambda: simplex.renyi_divergence(2.0, k=20.6, **GRADES),
+    "expected_kl": lambda: simplex.expected_kl(C5, 20.6),
+    "expected_kl_bound": lambda: simplex.expected_kl_bound(98, 5, 20.6),
+    "equation6": lambda: theorem1.equation6(20.6, 0.073, 98, 5, 1e-3, 0.8),
+    "exact_delta of a table": lambda: counts.PseudocountMechanism(scale=0.5, pseudocount=12.0).exact_delta(1.0),
+    "stationary_law": lambda: design.stationary_law(P, 300.0).covariance,
+    "law": lambda: permute_and_flip.law(COSTS, 0.7),
+    "sample": lambda: permute_and_flip.sample(KEY, COSTS, 0.7),
+    "samples": lambda: exponential_mechanism.sample(KEY, COSTS, 0.7, shape=(3,)),
+}
+
+
+def test_concrete_arguments_give_the_claim_within_the_trace_of_another_function():
+    claims = {name: np.asarray(call()) for name, call in CONCRETE.items()}
+    inside = {}
+
+    def step(carry, x):
+        inside.update({name: np.asarray(call()) for name, call in CONCRETE.items()})
+        return carry + inside["exact_delta"].item() * x, x
+
+    jax.eval_shape(lambda x: jax.lax.scan(jax.jit(step), x, x[None]), jnp.float32(1))
+    for name, claim in claims.items():
+        assert inside[name].dtype == claim.dtype
+        np.testing.assert_array_equal(inside[name], claim, err_msg=name)
+
+
+def test_costs_of_numpy_are_drawn_from_with_a_traced_key():
+    for sample in (permute_and_flip.sample, exponential_mechanism.sample):
+        assert int(jax.jit(lambda key, sample=sample: sample(key, COSTS, 0.7))(KEY)) == int(sample(KEY, COSTS, 0.7))
