@@ -98,11 +98,11 @@ def float_dtype(*values: Any) -> Any:
 
 
 def in_float64(function: Callable[_Arguments, Any]) -> Callable[_Arguments, Any]:
-    """`function` run in float64 on the host's arguments, its arrays returned as NumPy; do not call the result under a trace."""
+    """`function` of concrete arguments run in float64, its arrays returned as NumPy; within another function's trace too, at once."""
 
     @functools.wraps(function)
     def wrapped(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> Any:
-        with jax.enable_x64(True):
+        with at_trace_time():
             return jax.tree.map(np.asarray, function(*args, **kwargs))
 
     return wrapped

@@ -79,6 +79,7 @@ class DirichletRows(CountMechanism):
         """The mechanism on the public rows; ValueError where no table has set them."""
         if self._matrix is None:
             invalid("rows", None, "k depends on the public rows of a table: make it with on_table")
+        self._matrix.check()
         return self._matrix
 
     @classmethod

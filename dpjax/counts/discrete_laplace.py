@@ -69,9 +69,13 @@ class DiscreteLaplaceMechanism(NoiseMechanism):
     }
 
     def __post_init__(self) -> None:
-        checked_epsilon(self.epsilon)
+        self._check()
         checked_postprocess(self.postprocess)
         object.__setattr__(self, "adjacency", given(self.adjacency))
+
+    def _check(self) -> None:
+        """epsilon, which a pytree brings unchecked."""
+        checked_epsilon(self.epsilon)
 
     @classmethod
     def calibrate(  # type: ignore[override]
@@ -94,6 +98,7 @@ class DiscreteLaplaceMechanism(NoiseMechanism):
     @property
     def scale(self) -> Any:
         """b = L1 sensitivity / epsilon; a float, rounded up where epsilon is a Fraction."""
+        self._check()
         b = self.neighbours.l1 / self.epsilon
         return float_up(b) if isinstance(b, Fraction) else b
 
@@ -111,6 +116,7 @@ class DiscreteLaplaceMechanism(NoiseMechanism):
 
     def exact_delta(self, epsilon: Any) -> Any:
         """0 from the mechanism's epsilon on; below it the claim is refused. Traced: NaN below it, in the dtype of what is traced."""
+        self._check()
         if is_traced(epsilon, self.epsilon):
             asked, ours = alike(epsilon, self.epsilon)
             check_traced(asked >= ours, "epsilon", "be the mechanism's epsilon or more")
@@ -123,6 +129,7 @@ class DiscreteLaplaceMechanism(NoiseMechanism):
 
         Traced: in the dtype of what is traced.
         """
+        self._check()
         if is_traced(delta, self.epsilon):
             asked, ours = alike(delta, self.epsilon)
             check_traced((asked >= 0) & (asked < 1), "delta", "be a probability, at least 0 and below 1")

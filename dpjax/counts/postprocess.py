@@ -53,15 +53,20 @@ from dpjax._tracing import check_traced, is_traced
 from dpjax._values import frame_of, key_of, matrix_of, unmasked
 
 
+def is_number(value: Any) -> bool:
+    """Whether it is one real number, an array of no axes included: a leaf of a pytree becomes one."""
+    array = isinstance(value, np.ndarray | jax.Array) and value.ndim == 0 and value.dtype.kind in "iuf"
+    return array or (isinstance(value, numbers.Real) and not isinstance(value, bool))
+
+
 def checked_epsilon(epsilon: Any) -> None:
     """Positive and finite."""
     if is_traced(epsilon):
         require(np.ndim(epsilon) == 0, "epsilon", None, "use jax.vmap for a batch", problem="must be one number")
         check_traced((epsilon > 0) & (epsilon < jnp.inf), "epsilon", "be positive and finite (nats)")
         return
-    real = isinstance(epsilon, numbers.Real) and not isinstance(epsilon, bool)
     require(
-        real and bool(0 < epsilon < math.inf),
+        is_number(epsilon) and bool(0 < epsilon < math.inf),
         "epsilon",
         epsilon,
         "give a positive, finite number of nats, and use jax.vmap for a batch",

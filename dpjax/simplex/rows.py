@@ -254,15 +254,23 @@ class PublicRows:
             values = jnp.broadcast_to(given, n.shape) if is_traced(given) else np.broadcast_to(given, n.shape)
             object.__setattr__(self, name, values)
         object.__setattr__(self, "support", support)
+        self.check()
+
+    def check(self) -> None:
+        """Raise unless totals and floors, which a pytree brings unchecked, can be those of the rows."""
+        n = self.n_categories
+        records, eta = (float64(getattr(self, name), name) for name in ("n_records", "eta"))
+        for name, values in (("n_records", records), ("eta", eta)):
+            require(values.shape == n.shape, name, values.shape, "call the methods of several matrices under jax.vmap")
         choice = n > 1
-        few = choice & ~(self.n_records >= 1)
+        few = choice & ~(records >= 1)
         if is_traced(few):
             check_traced(~few, "n_records", "be 1 or more in every row with a choice")
         else:
             require(
                 not few.any(), "n_records", self.n_records, f"rows {some(few)} have fewer than one record: drop them or pool them"
             )
-        check_border(self.eta[choice], n[choice].astype(np.float64))
+        check_border(eta[choice], n[choice].astype(np.float64))
 
     @classmethod
     def from_counts(
@@ -329,8 +337,8 @@ class PublicRows:
         if is_traced(self.eta, self.n_records):
             eta, records, n = alike(self.eta, self.n_records, self.n_categories)
             return ~self.constant & has_adjacent_pair(eta, jnp.where(self.constant, 1.0, records), n)
-        known = np.where(self.constant, 1.0, self.n_records)
-        return ~self.constant & has_adjacent_pair(self.eta, known, self.n_categories)
+        known = np.where(self.constant, 1.0, np.asarray(self.n_records, np.float64))
+        return ~self.constant & has_adjacent_pair(np.asarray(self.eta, np.float64), known, self.n_categories)
 
     @property
     def statement(self) -> str:
