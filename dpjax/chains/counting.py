@@ -34,7 +34,7 @@ from scipy import sparse
 
 from dpjax._errors import invalid, require
 from dpjax._tracing import at_once, check_traced, checking, require_concrete
-from dpjax._values import listed_labels, matrix_of, pair_rows, states_of_values
+from dpjax._values import listed_labels, matrix_of, pair_rows, require_labels, states_of_values, values_of
 
 
 def following_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -304,7 +304,7 @@ def _sequences(sequences: Any) -> list[list[Any]]:
         if not ordered or len(getattr(sequence, "shape", (0,))) != 1:
             what = "a text" if isinstance(sequence, str | bytes) else repr(sequence)[:60]
             invalid(f"sequences[{number}]", None, remedy, problem=f"is {what}, no sequence of states")
-        listed.append(sequence.tolist() if hasattr(sequence, "tolist") else list(sequence))
+        listed.append(values_of(sequence))
     return listed
 
 
@@ -315,7 +315,8 @@ def largest_class_of_counts(counts: Any, labels: Sequence[Hashable] | None = Non
     several, the one with the smallest index. ValueError where no class has two states.
     """
     whole = whole_counts(counts)
-    named = tuple(range(whole.shape[0])) if labels is None else tuple(labels)
+    named = tuple(range(whole.shape[0])) if labels is None else listed_labels(labels)
+    require_labels(named)
     require(len(named) == whole.shape[0], "the number of labels", len(named), f"give {whole.shape[0]} labels, one for each state")
     states = largest_class(whole)
     require(

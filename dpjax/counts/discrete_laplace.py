@@ -30,7 +30,7 @@ from jaxtyping import Array, Float, Key
 from dpjax import _exact
 from dpjax._errors import require
 from dpjax._random import open_uniform
-from dpjax._rationals import as_written
+from dpjax._rationals import as_written, float_up
 from dpjax._tracing import check_traced, frozen_pytree, is_traced, require_concrete
 from dpjax.counts.neighbours import Neighbours, given
 from dpjax.counts.noise import LARGEST, TOO_MUCH, NoiseMechanism, NoiseSampler
@@ -93,8 +93,9 @@ class DiscreteLaplaceMechanism(NoiseMechanism):
 
     @property
     def scale(self) -> Any:
-        """b = L1 sensitivity / epsilon."""
-        return self.neighbours.l1 / self.epsilon
+        """b = L1 sensitivity / epsilon; a float, rounded up where epsilon is a Fraction."""
+        b = self.neighbours.l1 / self.epsilon
+        return float_up(b) if isinstance(b, Fraction) else b
 
     @property
     def parameters(self) -> Mapping[str, float]:
@@ -118,13 +119,16 @@ class DiscreteLaplaceMechanism(NoiseMechanism):
         return 0.0
 
     def exact_epsilon(self, delta: Any = 0.0) -> Any:
-        """The mechanism's epsilon, which is pure: exact at delta 0, an upper bound above it. Traced: in the dtype of what is traced."""
+        """The mechanism's epsilon, which is pure: exact at delta 0, an upper bound above it; a Fraction is rounded up to a float.
+
+        Traced: in the dtype of what is traced.
+        """
         if is_traced(delta, self.epsilon):
             asked, ours = alike(delta, self.epsilon)
             check_traced((asked >= 0) & (asked < 1), "delta", "be a probability, at least 0 and below 1")
             return jnp.broadcast_to(ours, asked.shape)
         require(bool(0 <= delta < 1), "delta", delta, "give a probability, at least 0 and below 1")
-        return float(self.epsilon)
+        return float_up(self.epsilon) if isinstance(self.epsilon, Fraction) else float(self.epsilon)
 
     @classmethod
     def released(cls, facts: Mapping[str, Any]) -> DiscreteLaplaceMechanism:
@@ -177,7 +181,7 @@ class ExactLaplace(NoiseSampler):
     @property
     def mechanism(self) -> DiscreteLaplaceMechanism:
         """The mechanism with noise of this scale, for one record added or removed."""
-        return DiscreteLaplaceMechanism(epsilon=float(1 / self.parameter), adjacency="add-remove")
+        return DiscreteLaplaceMechanism(epsilon=float_up(1 / Fraction(self.parameter)), adjacency="add-remove")
 
     def draw_one(self) -> int:
         """One draw of the noise."""
