@@ -126,7 +126,7 @@ def entropy_rate_of_sparse(P: sparse.csr_array, pi: Float[np.ndarray, " n"]) -> 
 @jax.jit
 def _row_entropies(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n"]:
     inside = P > 0
-    return -jnp.where(inside, P * jnp.log(jnp.where(inside, P, 1)), 0).sum(-1)
+    return -jnp.where(inside, P * jnp.log(jnp.where(inside, P, 1)), jnp.where(P == 0, 0, jnp.nan)).sum(-1)
 
 
 def ergodicity_coefficient(P: Any, norm: str = "inf") -> Any:

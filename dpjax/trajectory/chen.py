@@ -17,6 +17,7 @@ import dataclasses
 import numpy as np
 from jaxtyping import Int
 
+from dpjax._tracing import non_negative, positive, sound
 from dpjax.chains import MarkovChain
 from dpjax.trajectory.adjacency import HammingAdjacency
 from dpjax.trajectory.graph import Matrix, Parameter, graph_of, plain, require_epsilon, settle
@@ -51,7 +52,7 @@ class ChenMechanism(OneLoss, OnlineMechanism):
     def scale(self) -> Parameter:
         """epsilon / b."""
         m = self.checked()
-        return plain(m.epsilon) / plain(m.b)
+        return sound(m.epsilon, non_negative) / sound(m.b, positive)
 
     @property
     def rule(self) -> tuple[str, Parameter]:
