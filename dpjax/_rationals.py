@@ -114,6 +114,11 @@ def float_down(exact: Fraction) -> float:
     return value if Fraction(value) <= exact else math.nextafter(value, -math.inf)
 
 
+def float_up(exact: Fraction) -> float:
+    """The smallest float that is at least a rational."""
+    return -float_down(-exact)
+
+
 def as_written(value: float) -> Fraction:
     """The decimal that a float prints as, or the float itself where that is smaller: a claim printed is one that holds."""
     return min(Fraction(value), Fraction(repr(float(value))))

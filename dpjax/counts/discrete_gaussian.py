@@ -49,7 +49,7 @@ from dpjax._rationals import as_written
 from dpjax._tracing import check_traced, frozen_pytree, is_traced, require_concrete
 from dpjax.counts.neighbours import Neighbours, PersonBound, given
 from dpjax.counts.noise import LARGEST, TAIL, NoiseMechanism, NoiseSampler, symmetric_noise
-from dpjax.counts.postprocess import checked_delta, checked_epsilon, checked_postprocess
+from dpjax.counts.postprocess import checked_delta, checked_epsilon, checked_postprocess, is_number
 from dpjax.counts.protocol import Parameter, Replaced, Variant, register
 from dpjax.simplex._rounding import check_delta, check_epsilon, in_trace
 from dpjax.simplex.hockey_stick import where_curve_passes
@@ -232,14 +232,22 @@ class DiscreteGaussianMechanism(NoiseMechanism):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "adjacency", given(self.adjacency))
+        checked_postprocess(self.postprocess)
+        self._check()
+
+    def _check(self) -> None:
+        """The variance, which a pytree brings unchecked."""
         most = _LARGEST if self.neighbours.single else float(LARGEST)
         require(np.ndim(self.variance) == 0, "variance", self.variance, "use jax.vmap for a batch", must="be one number")
         if is_traced(self.variance):
             check_traced((self.variance >= 1e-3) & (self.variance <= most), "variance", f"lie between 1e-3 and {most:g}")
-            checked_postprocess(self.postprocess)
             return
-        require(bool(1e-3 <= self.variance <= most), "variance", self.variance, f"give a number between 1e-3 and {most:g}")
-        checked_postprocess(self.postprocess)
+        require(
+            is_number(self.variance) and bool(1e-3 <= self.variance <= most),
+            "variance",
+            self.variance,
+            f"give a number between 1e-3 and {most:g}",
+        )
 
     @classmethod
     def calibrate(  # type: ignore[override]
@@ -269,6 +277,7 @@ class DiscreteGaussianMechanism(NoiseMechanism):
     @property
     def parameters(self) -> Mapping[str, float]:
         """On the host: v."""
+        self._check()
         return {"gaussian_variance": float(self.variance)}
 
     def _traced(self, curves: Mapping[str, Callable[..., Array]], point: Any) -> Array:
@@ -280,6 +289,7 @@ class DiscreteGaussianMechanism(NoiseMechanism):
 
     def exact_delta(self, epsilon: Any) -> Any:
         """delta at epsilon >= 0, rounded up; for persons of several records an upper bound. Traced: unrounded, in the dtype of what is traced."""
+        self._check()
         if is_traced(epsilon, self.variance):
             return jnp.exp(self._traced(_TRACED, check_epsilon(epsilon)))
         require(bool(0 <= epsilon < math.inf), "epsilon", epsilon, "give a finite number of nats, 0 or more")
@@ -289,6 +299,7 @@ class DiscreteGaussianMechanism(NoiseMechanism):
 
     def exact_epsilon(self, delta: Any) -> Any:
         """The smallest epsilon found whose delta is at most delta; verified. Traced: unrounded, in the dtype of what is traced."""
+        self._check()
         if is_traced(delta, self.variance):
             return self._traced(_TRACED_EPSILON, check_delta(delta))
         checked_delta(delta)
@@ -307,6 +318,7 @@ class DiscreteGaussianMechanism(NoiseMechanism):
         """On the host: P(Z = z) for z = -reach..reach, float64, not renormalised."""
         require_concrete(self.variance, "variance", "ask for the law of the noise outside the transformed function")
         require(reach >= 0, "reach", reach, "give a whole number, 0 or more")
+        self._check()
         v = float(self.variance)
         wide = np.arange(-math.ceil(_REACH * math.sqrt(v)) - 2, math.ceil(_REACH * math.sqrt(v)) + 3.0)
         return np.exp(-(np.arange(-reach, reach + 1.0) ** 2) / (2 * v)) / np.exp(-(wide**2) / (2 * v)).sum()
@@ -320,10 +332,12 @@ class DiscreteGaussianMechanism(NoiseMechanism):
     @property
     def noise_variance(self) -> Any:
         """v, which the variance of the noise does not exceed."""
+        self._check()
         return self.variance if is_traced(self.variance) else float(self.variance)
 
     def noise(self, dtype: np.dtype) -> tuple[Callable[..., Array], Any]:
         """Inversion of the table of tails; NaN for a traced variance above 6e6."""
+        self._check()
         if is_traced(self.variance):
             return _traced_noise, _traced_table(self.variance, dtype)
         return symmetric_noise, tail_table(float(self.variance), dtype)

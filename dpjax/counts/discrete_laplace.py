@@ -30,7 +30,7 @@ from jaxtyping import Array, Float, Key
 from dpjax import _exact
 from dpjax._errors import require
 from dpjax._random import open_uniform
-from dpjax._rationals import as_written
+from dpjax._rationals import as_written, float_up
 from dpjax._tracing import check_traced, frozen_pytree, is_traced, require_concrete
 from dpjax.counts.neighbours import Neighbours, given
 from dpjax.counts.noise import LARGEST, TOO_MUCH, NoiseMechanism, NoiseSampler
@@ -69,9 +69,13 @@ class DiscreteLaplaceMechanism(NoiseMechanism):
     }
 
     def __post_init__(self) -> None:
-        checked_epsilon(self.epsilon)
+        self._check()
         checked_postprocess(self.postprocess)
         object.__setattr__(self, "adjacency", given(self.adjacency))
+
+    def _check(self) -> None:
+        """epsilon, which a pytree brings unchecked."""
+        checked_epsilon(self.epsilon)
 
     @classmethod
     def calibrate(  # type: ignore[override]
@@ -93,8 +97,10 @@ class DiscreteLaplaceMechanism(NoiseMechanism):
 
     @property
     def scale(self) -> Any:
-        """b = L1 sensitivity / epsilon."""
-        return self.neighbours.l1 / self.epsilon
+        """b = L1 sensitivity / epsilon; a float, rounded up where epsilon is a Fraction."""
+        self._check()
+        b = self.neighbours.l1 / self.epsilon
+        return float_up(b) if isinstance(b, Fraction) else b
 
     @property
     def parameters(self) -> Mapping[str, float]:
@@ -110,6 +116,7 @@ class DiscreteLaplaceMechanism(NoiseMechanism):
 
     def exact_delta(self, epsilon: Any) -> Any:
         """0 from the mechanism's epsilon on; below it the claim is refused. Traced: NaN below it, in the dtype of what is traced."""
+        self._check()
         if is_traced(epsilon, self.epsilon):
             asked, ours = alike(epsilon, self.epsilon)
             check_traced(asked >= ours, "epsilon", "be the mechanism's epsilon or more")
@@ -118,13 +125,17 @@ class DiscreteLaplaceMechanism(NoiseMechanism):
         return 0.0
 
     def exact_epsilon(self, delta: Any = 0.0) -> Any:
-        """The mechanism's epsilon, which is pure: exact at delta 0, an upper bound above it. Traced: in the dtype of what is traced."""
+        """The mechanism's epsilon, which is pure: exact at delta 0, an upper bound above it; a Fraction is rounded up to a float.
+
+        Traced: in the dtype of what is traced.
+        """
+        self._check()
         if is_traced(delta, self.epsilon):
             asked, ours = alike(delta, self.epsilon)
             check_traced((asked >= 0) & (asked < 1), "delta", "be a probability, at least 0 and below 1")
             return jnp.broadcast_to(ours, asked.shape)
         require(bool(0 <= delta < 1), "delta", delta, "give a probability, at least 0 and below 1")
-        return float(self.epsilon)
+        return float_up(self.epsilon) if isinstance(self.epsilon, Fraction) else float(self.epsilon)
 
     @classmethod
     def released(cls, facts: Mapping[str, Any]) -> DiscreteLaplaceMechanism:
@@ -177,7 +188,7 @@ class ExactLaplace(NoiseSampler):
     @property
     def mechanism(self) -> DiscreteLaplaceMechanism:
         """The mechanism with noise of this scale, for one record added or removed."""
-        return DiscreteLaplaceMechanism(epsilon=float(1 / self.parameter), adjacency="add-remove")
+        return DiscreteLaplaceMechanism(epsilon=float_up(1 / Fraction(self.parameter)), adjacency="add-remove")
 
     def draw_one(self) -> int:
         """One draw of the noise."""

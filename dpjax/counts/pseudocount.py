@@ -38,7 +38,7 @@ from dpjax.counts.accountant import (
     traced_record_epsilon,
 )
 from dpjax.counts.neighbours import Neighbours, given
-from dpjax.counts.postprocess import dirichlet_errors, pseudocount_error
+from dpjax.counts.postprocess import dirichlet_errors, plain_table, pseudocount_error
 from dpjax.counts.protocol import (
     CountMechanism,
     Errors,
@@ -131,13 +131,17 @@ class PseudocountMechanism(CountMechanism):
     }
 
     def __post_init__(self) -> None:
+        self._check()
+        object.__setattr__(self, "adjacency", given(self.adjacency))
+
+    def _check(self) -> None:
+        """The numbers, which a pytree brings unchecked."""
         domain.check_one(scale=self.scale, pseudocount=self.pseudocount)
         scale, alpha = (domain.check_positive(getattr(self, name), name) for name in ("scale", "pseudocount"))
         wanted = "give a scale such as 0.5, or calibrate one"
         require_all((scale >= 1e-12) & (scale <= 1e20), "scale", self.scale, wanted, must="lie between 1e-12 and 1e20")
         wanted = "give a number such as 1.0"
         require_all((alpha >= 1e-6) & (alpha <= 1e12), "pseudocount", self.pseudocount, wanted, must="lie between 1e-6 and 1e12")
-        object.__setattr__(self, "adjacency", given(self.adjacency))
 
     @classmethod
     def calibrate(  # type: ignore[override]
@@ -214,7 +218,8 @@ class PseudocountMechanism(CountMechanism):
     @property
     def parameters(self) -> Mapping[str, float]:
         """On the host: s and alpha."""
-        return {"dirichlet_scale": float(self.scale), "pseudocount": float(self.pseudocount)}
+        scale, alpha = self._public()
+        return {"dirichlet_scale": float(scale), "pseudocount": float(alpha)}
 
     @property
     def note(self) -> str:
@@ -254,8 +259,9 @@ class PseudocountMechanism(CountMechanism):
         neighbours = self.neighbours
         if neighbours.persons is None:
             return record_delta(neighbours.relation, epsilon, *self._public())
+        scale, alpha = self._public()
         costs = [
-            person_cost(float(e), float(self.scale), float(self.pseudocount), neighbours.persons, neighbours.relation).delta
+            person_cost(float(e), float(scale), float(alpha), neighbours.persons, neighbours.relation).delta
             for e in np.ravel(epsilon)
         ]
         return np.asarray(costs).reshape(np.shape(epsilon))
@@ -268,6 +274,7 @@ class PseudocountMechanism(CountMechanism):
         leading axes of counts are a batch of independent draws.
         """
         key = checked_key(key)
+        counts, support = plain_table(counts, support)
         check_counts(counts)
         values = as_float(counts)
         mask: Any = np.ones(values.shape[-1:], bool) if support is None else support
@@ -279,7 +286,8 @@ class PseudocountMechanism(CountMechanism):
 
     def concentrations(self, counts: np.ndarray, support: np.ndarray) -> Float[np.ndarray, "rows n"]:
         """The shapes of the Dirichlet rows of a table, 0 outside the support."""
-        return np.where(support, float(self.scale) * (counts + float(self.pseudocount)), 0.0)
+        scale, alpha = self._public()
+        return np.where(support, float(scale) * (counts + float(alpha)), 0.0)
 
     def law(self, counts: np.ndarray, support: Bool[np.ndarray, "rows n"], dtype: np.dtype) -> Law:
         """The shapes of the rows, and the draw of Dirichlet rows."""
@@ -296,9 +304,16 @@ class PseudocountMechanism(CountMechanism):
 
     def _public(self) -> tuple[Any, Any]:
         numbers: tuple[Any, Any] = (self.scale, self.pseudocount)
-        scale, alpha = (x if is_traced(x) else np.asarray(x, np.float64) for x in numbers)
         remedy = "call the methods of several mechanisms under jax.vmap"
-        require(scale.ndim == alpha.ndim == 0, "scale, pseudocount", None, remedy, problem="hold the numbers of several mechanisms")
+        require(
+            all(np.ndim(x) == 0 for x in numbers),
+            "scale, pseudocount",
+            None,
+            remedy,
+            problem="hold the numbers of several mechanisms",
+        )
+        self._check()
+        scale, alpha = (x if is_traced(x) else np.asarray(x, np.float64) for x in numbers)
         return scale, alpha
 
 

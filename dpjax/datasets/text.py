@@ -17,8 +17,9 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
+from dpjax._columns import COUNTS, ENDS, squashed
 from dpjax._errors import InputError, invalid
-from dpjax._values import COUNTS, canonical, is_missing_text, squashed, text_of
+from dpjax._values import canonical, is_missing_text, text_of, values_of
 
 PathLike = str | pathlib.Path
 FROM = ("from", "source", "linksource", "origin", "pulocationid")  # names of the column of first states, in small letters
@@ -148,6 +149,21 @@ HEADERS = frozenset(
         "values",
         "level",
         "levels",
+        "stop",
+        "stops",
+        "haltestelle",
+        "city",
+        "cities",
+        "place",
+        "places",
+        "placename",
+        "borough",
+        "boroughs",
+        "zonename",
+        "index",
+        "unnamed0",
+        "v1",
+        *(name for pair in ENDS for name in pair),
     ]
 )
 
@@ -177,8 +193,11 @@ def may_be_header(labels: tuple[str, ...]) -> bool:
     """Whether the first of the labels reads as the name of their column: a known one, or the only text above numbers."""
     if len(labels) < 2:
         return False
-    above_numbers = not is_number(labels[0]) and all(_DIGITS.fullmatch(label) for label in labels[1:])
-    return squashed(labels[0]) in HEADERS or above_numbers
+    first, rest = labels[0], labels[1:]
+    above_numbers = not is_number(first) and all(_DIGITS.fullmatch(label) for label in rest)
+    # as pandas and R write a column without a name: 0 or x, and V1, which is among the known ones
+    unnamed = len(rest) > 1 and ((first == "0" and not any(map(is_number, rest))) or (first == "x" and max(map(len, rest)) > 1))
+    return squashed(first) in HEADERS or above_numbers or unnamed
 
 
 def parquet_rows(path: PathLike) -> Iterator[tuple[int, list[str]]]:
@@ -195,7 +214,7 @@ def parquet_rows(path: PathLike) -> Iterator[tuple[int, list[str]]]:
             yield 1, [canonical(name) for name in names]
             line = 1
             for batch in file.iter_batches(batch_size=65_536):
-                for row in zip(*(batch.column(i).to_pylist() for i in range(len(names))), strict=True):
+                for row in zip(*(values_of(batch.column(i)) for i in range(len(names))), strict=True):
                     line += 1
                     yield line, [text_of(cell) for cell in row]
         except pa.ArrowException as error:

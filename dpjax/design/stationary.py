@@ -45,7 +45,7 @@ from jaxtyping import Array, Float, Key
 from scipy import sparse
 
 from dpjax._errors import invalid, require
-from dpjax._tracing import check_traced, is_traced, require_concrete
+from dpjax._tracing import check_traced, in_float64, is_traced, require_concrete
 from dpjax.chains import MarkovChain, deviation_matrix, stationary_distribution
 from dpjax.chains.counting import require_irreducible
 from dpjax.chains.mixing import law_and_deviation
@@ -127,9 +127,7 @@ def stationary_law(P: Any, k: Float[Array, " n"] | np.ndarray | float) -> Statio
     _require_each(concentration, matrix)
     require(bool((concentration > 0).all()), "k", k, "give positive concentrations, +inf for a row that is not drawn")
     require_irreducible(matrix)
-    with jax.enable_x64(True):
-        found = stationary_moments(matrix, np.broadcast_to(concentration, matrix.shape[:1]))
-        return StationaryLaw(*(np.asarray(x) for x in found))
+    return in_float64(stationary_moments)(matrix, np.broadcast_to(concentration, matrix.shape[:1]))
 
 
 def _require_each(k: Any, P: Any) -> None:

@@ -36,8 +36,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from dpjax._columns import ENDS, squashed
 from dpjax._errors import InputError, require
-from dpjax._values import ENDS, canonical, frame_of, is_turned, key_of, matrix_of, squashed, text_of
+from dpjax._values import canonical, frame_of, is_turned, key_of, matrix_of, text_of, values_of
 from dpjax.datasets.tables import Format, Options, Table
 from dpjax.datasets.text import FROM, HEADERS, THOUSANDS, TO, Progress, is_number, may_be_header, opened
 from dpjax.release.secret import Outside, PersonColumn, Reader, RecordError, Records, malformed, sealed
@@ -416,9 +417,8 @@ def _columns(reader: Reader, schema: Any, options: Format) -> list[str]:
         count = person_place(reader, names, options)
     wanted = [names[place] for place in (*ends, count) if place is not None]
     if not all(_is_text_or_number(schema.field(name).type) for name in wanted):
-        malformed(
-            reader.path, None, "its columns from and to, and those of counts and persons, hold texts or numbers: store them so"
-        )
+        rule = "its columns from and to, and those of counts and persons, hold texts, numbers, dates or truth values: store them so"
+        malformed(reader.path, None, rule)
     return wanted
 
 
@@ -427,8 +427,9 @@ def _is_text_or_number(kind: Any) -> bool:
 
     if pa.types.is_dictionary(kind):
         return _is_text_or_number(kind.value_type)
-    kinds = ("string", "large_string", "binary", "large_binary", "integer", "floating", "decimal", "null")
-    return any(getattr(pa.types, f"is_{name}")(kind) for name in kinds)
+    texts = ("string", "large_string", "string_view", "binary", "large_binary", "binary_view", "fixed_size_binary")
+    others = ("integer", "floating", "decimal", "null", "boolean", "date", "timestamp", "duration")
+    return any(getattr(pa.types, f"is_{name}", lambda _: False)(kind) for name in (*texts, *others))
 
 
 def _add_batch(reader: Reader, columns: list[Any], first: int) -> None:
@@ -471,11 +472,12 @@ def _indexed(column: Any) -> tuple[np.ndarray, list[str]]:
     """Which of the different values each row holds, and these as texts, the last of them the empty one of a null."""
     import pyarrow as pa
 
+    wide = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}.get(str(column.type))
+    column = column if wide is None else column.cast(wide)  # views have no coding
     coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     values = coded.dictionary
     if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
         values = values.cast(pa.large_binary())  # pyarrow does not check that text is UTF-8
-    narrow = {pa.float16(): np.float16, pa.float32(): np.float32}.get(values.type, lambda value: value)
-    different = [*(text_of(None if value is None else narrow(value)) for value in values.to_pylist()), ""]
+    different = [*map(text_of, values_of(values)), ""]
     places = coded.indices.cast(pa.int64()).fill_null(len(different) - 1)
     return places.to_numpy(zero_copy_only=False), different

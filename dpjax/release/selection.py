@@ -53,7 +53,7 @@ import numpy as np
 
 from dpjax._errors import InputError, require, require_number, require_whole
 from dpjax._exact import SYSTEM, Below, discrete_laplace
-from dpjax._rationals import as_written, float_down
+from dpjax._rationals import as_written, float_up
 from dpjax.counts import Neighbours, PersonBound
 from dpjax.counts.neighbours import given
 
@@ -175,7 +175,7 @@ def true_delta(statement: Mapping[str, Any]) -> float:
         return float(statement["delta"])
     spent = Fraction(selection_spent(statement))
     require(isinstance(statement.get("model_delta"), int | float), "statement", None, WRITTEN, problem="has no model_delta")
-    return min(1.0, -float_down(-(Fraction(float(statement["model_delta"])) + spent)))
+    return min(1.0, float_up(Fraction(float(statement["model_delta"])) + spent))
 
 
 def selection_spent(statement: Mapping[str, Any]) -> float:

@@ -33,7 +33,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from dpjax._errors import require
 from dpjax._random import checked_key, open_uniform
-from dpjax._tracing import check_traced, in_float64, is_traced
+from dpjax._tracing import at_trace_time, check_traced, in_float64, is_traced
 
 
 def candidate_mask(costs: Float[Array, "*batch m"], where: Any) -> Bool[Array, "*batch m"]:
@@ -76,8 +76,12 @@ def draw_by_race(
     allowed = candidate_mask(costs, where)
     score = jnp.where(allowed, -scaled_gaps(costs, scale, allowed), -jnp.inf)
     full = shape + costs.shape
-    winner = jnp.argmax(jnp.broadcast_to(score, full) + noise(open_uniform(key, full, costs.dtype)), axis=-1)
-    return jnp.where(jnp.broadcast_to(jnp.any(allowed, axis=-1), full[:-1]), winner, -1).astype(jnp.int32)
+    total = jnp.broadcast_to(score, full) + noise(open_uniform(key, full, costs.dtype))
+    # the first of the largest; argmax in float64 does not compile within a program of float32
+    index = jnp.broadcast_to(jnp.arange(full[-1], dtype=jnp.int32), full)
+    winner = jnp.min(jnp.where(total == jnp.max(total, axis=-1, keepdims=True), index, full[-1]), axis=-1)
+    chosen = jnp.broadcast_to(jnp.any(allowed, axis=-1), full[:-1]) & (winner < full[-1])
+    return jnp.where(chosen, winner, -1).astype(jnp.int32)
 
 
 _BOUNDS = 64  # of the cumulative law, in a pass
@@ -141,7 +145,7 @@ def draw(
     _check(costs, scale, where)
     if not _on_host(costs, scale, where):
         return kernel(key, *_as_arrays(costs, scale, where), shape)
-    with jax.enable_x64(True):
+    with jax.enable_x64(True) if is_traced(key) else at_trace_time():
         return kernel(key, *_as_arrays(np.asarray(costs, np.float64), np.asarray(scale, np.float64), where), shape)
 
 

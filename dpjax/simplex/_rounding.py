@@ -28,7 +28,7 @@ import numpy as np
 from jax.custom_derivatives import SymbolicZero
 
 from dpjax._errors import invalid, real_array, require
-from dpjax._tracing import check_traced, is_traced
+from dpjax._tracing import at_trace_time, check_traced, is_traced
 
 SAFETY = 1e-12
 # calibration aims so much below its target (relative): the same function asked for more or fewer elements at once differs in the last digits
@@ -167,7 +167,7 @@ def in_blocks(function: Callable[..., jax.Array]) -> Callable[..., np.ndarray]:
             return np.zeros(shape)
         size = next((block for most, block in _SIZES if max(n, among) <= most), _LARGEST)
         padded = np.concatenate([flat, np.repeat(flat[:, -1:], -n % size, axis=1)], axis=1)
-        with jax.enable_x64(True):
+        with at_trace_time():
             parts = [np.asarray(function(*padded[:, i : i + size])) for i in range(0, padded.shape[1], size)]
         return np.concatenate(parts)[:n].reshape(shape)
 

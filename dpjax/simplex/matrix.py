@@ -135,6 +135,7 @@ def row_report(
     require_concrete(
         (rows, epsilon, delta, k, gamma), "rows, target or parameters", "ask for a report outside the transformed function"
     )
+    rows.check()
     shape = rows.n_records.shape
     still = rows.constant | (np.zeros(shape, bool) if withheld is None else np.asarray(withheld, bool))
     concentration = np.broadcast_to(float64(rows.k_min if k is None else k, "k"), shape)
@@ -222,20 +223,30 @@ class MatrixMechanism:
         object.__setattr__(self, "withheld", withheld)
         k: Any = self._each(self.k, "k")
         k = jnp.where(self._still, jnp.ones_like(k), k) if is_traced(k) else np.where(self._still, 1.0, k)
-        check_k(k)
         object.__setattr__(self, "k", k)
         if self.gamma is not None:
-            gamma = self._each(self.gamma, "gamma")
+            object.__setattr__(self, "gamma", self._each(self.gamma, "gamma"))
+        self.check()
+
+    def check(self) -> None:
+        """Raise unless the numbers, which a pytree brings unchecked, can be those of the rows."""
+        for name in ("k", "gamma"):
+            value = getattr(self, name)
+            fits = value is None or np.shape(value) == self._still.shape
+            require(fits, name, np.shape(value), "call the methods of several matrices under jax.vmap")
+        self.rows.check()
+        k: Any = float64(self.k, "k")
+        check_k(jnp.where(self._still, jnp.ones_like(k), k) if is_traced(k) else np.where(self._still, 1.0, k))
+        if self.gamma is not None:
+            gamma = float64(self.gamma, "gamma")
             if is_traced(gamma):
                 low, n = alike(gamma, self.rows.n_categories)
                 check_traced(self._still | ((low > 0) & (low * n < 1)), "gamma", "lie between 0 and 1/n_i")
-                object.__setattr__(self, "gamma", gamma)
                 return
             wrong = ~self._still & ~((gamma > 0) & (gamma < 1 / self.rows.n_categories))
             require(
                 not wrong.any(), "gamma", self.gamma, f"rows {some(wrong)} want it between 0 and 1/n_i (A-Theorem 1, Assumption 2)"
             )
-            object.__setattr__(self, "gamma", gamma)
 
     def _each(self, value: Real, name: str) -> Any:
         """One number for each row."""
@@ -326,6 +337,7 @@ class MatrixMechanism:
 
     def report(self, epsilon: Number, delta: Number) -> RowReport:
         """On the host: every row's public facts, its privacy as it is, and whether it could meet (epsilon, delta)."""
+        self.check()
         return row_report(self.rows, epsilon=epsilon, delta=delta, k=self.k, gamma=self.gamma, withheld=self.withheld)
 
     def privatize(self, key: Array, P: Shares) -> Float[Array, "rows n"]:
@@ -343,6 +355,7 @@ class MatrixMechanism:
         """
         shape = self.rows.support.shape
         require(np.shape(P) == shape, "P", np.shape(P), f"its shape must be that of the support, {shape}; use jax.vmap for a batch")
+        self.check()
         matrix = as_float(P)
         if is_traced(P, self.rows.eta):
             known = ~self._still
@@ -367,8 +380,8 @@ class MatrixMechanism:
             check_shares(P[drawn], self.rows.eta[drawn], self.rows.n_categories[drawn], "P")
 
     def _drawn(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        self.check()
         drawn = ~self._still
-        require(np.shape(self.k) == drawn.shape, "k", np.shape(self.k), "call the methods of several matrices under jax.vmap")
         empty = drawn & ~self.rows.has_adjacent_pair
         if is_traced(empty):
             check_traced(~empty, "rows", "leave every drawn row two adjacent count vectors")
@@ -376,8 +389,8 @@ class MatrixMechanism:
             require(not empty.any(), "rows", some(empty), NO_PAIR)
         return (
             _array(self.k)[drawn],
-            self.rows.eta[drawn],
-            self.rows.n_records[drawn],
+            _array(self.rows.eta)[drawn],
+            _array(self.rows.n_records)[drawn],
             self.rows.n_categories[drawn].astype(float),
         )
 
@@ -390,6 +403,7 @@ class MatrixMechanism:
                 "A-Theorem 1 needs a gamma in (0, 1/n_i); exact_delta and exact_epsilon need none",
                 problem="is not given",
             )
+        self.check()
         drawn = ~self._still
         if is_traced(self):
             k, eta, records, n = self._drawn()

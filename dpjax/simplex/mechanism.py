@@ -128,7 +128,9 @@ def expected_kl(C: np.ndarray | jax.Array | list | tuple, k: Real) -> Claim:
     )
     concentration = domain.check_positive(k, "k")
     batch = np.broadcast_shapes(shares.shape[:-1], concentration.shape)
-    return plain(_theorem2(np.broadcast_to(shares, (*batch, shares.shape[-1])), np.broadcast_to(concentration, batch)))
+    value = _theorem2(np.broadcast_to(shares, (*batch, shares.shape[-1])), np.broadcast_to(concentration, batch))
+    require(bool(np.isfinite(value).all()), "k", k, "the divergence is beyond the range of float64 there: give a larger k")
+    return plain(value)
 
 
 def _traced_kl(C: Any, k: Any) -> jax.Array:
@@ -162,7 +164,10 @@ def expected_kl_bound(n_records: Real, n_categories: Real, k: Real, eta: Real | 
     else:
         least = domain.check_border(eta, n)
     least, n, concentration, _ = np.broadcast_arrays(least, n, concentration, records)
-    return plain(_corner(np.minimum(least, 1 / n), n, concentration) * (1 + SAFETY))
+    value = _corner(np.minimum(least, 1 / n), n, concentration) * (1 + SAFETY)
+    problem = "leave float64's range together, as shapes k/n_records or k eta"
+    require(bool(np.isfinite(value).all()), "n_records, k and eta", None, "give fewer records or a larger k", problem=problem)
+    return plain(value)
 
 
 def _traced_bound(n: Any, n_records: Any, k: Any, eta: Any) -> jax.Array:
@@ -303,11 +308,11 @@ class DirichletMechanism:
         return omega.omega_delta(self.k, self.eta, self.n_categories, gamma)
 
     def exact_delta(self, epsilon: Real) -> Claim:
-        """The exact delta at epsilon >= 0 (scalar or array): Theorem 6."""
+        """The exact delta at epsilon >= 0 (scalar or array), rounded up: Theorem 6. Traced: unrounded, in the dtype of what is traced."""
         return exact.exact_delta(epsilon, **self._public())
 
     def exact_epsilon(self, delta: Real) -> Claim:
-        """The exact epsilon at delta in (0, 1) (scalar or array): Theorem 6."""
+        """The exact epsilon at delta in (0, 1) (scalar or array), rounded up: Theorem 6. Traced: unrounded, in the dtype of what is traced."""
         return exact.exact_epsilon(delta, **self._public())
 
     def renyi(self, alpha: Real) -> Claim:

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from dpjax._errors import require
+from dpjax._errors import real_array, require
 from dpjax._tracing import check_traced, frozen_pytree, is_traced, require_concrete
 from dpjax.simplex._rounding import Numbers, Real, alike, float64, require_all, traced_dtype
 
@@ -203,7 +203,7 @@ def check_counts(counts: Shares) -> None:
         array = jnp.asarray(counts)
         check_traced((array >= 0) & (array == jnp.round(array)), "counts", "be whole numbers, at least 0")
         return
-    values = np.asarray(counts, dtype=np.float64)
+    values = real_array(counts, "counts", "pass whole numbers, at least 0")
     good = np.isfinite(values) & (values >= 0) & (values == np.round(values))
     require(bool(good.all()), "counts", counts, "pass whole numbers, at least 0")
 
@@ -254,15 +254,23 @@ class PublicRows:
             values = jnp.broadcast_to(given, n.shape) if is_traced(given) else np.broadcast_to(given, n.shape)
             object.__setattr__(self, name, values)
         object.__setattr__(self, "support", support)
+        self.check()
+
+    def check(self) -> None:
+        """Raise unless totals and floors, which a pytree brings unchecked, can be those of the rows."""
+        n = self.n_categories
+        records, eta = (float64(getattr(self, name), name) for name in ("n_records", "eta"))
+        for name, values in (("n_records", records), ("eta", eta)):
+            require(values.shape == n.shape, name, values.shape, "call the methods of several matrices under jax.vmap")
         choice = n > 1
-        few = choice & ~(self.n_records >= 1)
+        few = choice & ~(records >= 1)
         if is_traced(few):
             check_traced(~few, "n_records", "be 1 or more in every row with a choice")
         else:
             require(
                 not few.any(), "n_records", self.n_records, f"rows {some(few)} have fewer than one record: drop them or pool them"
             )
-        check_border(self.eta[choice], n[choice].astype(np.float64))
+        check_border(eta[choice], n[choice].astype(np.float64))
 
     @classmethod
     def from_counts(
@@ -329,8 +337,8 @@ class PublicRows:
         if is_traced(self.eta, self.n_records):
             eta, records, n = alike(self.eta, self.n_records, self.n_categories)
             return ~self.constant & has_adjacent_pair(eta, jnp.where(self.constant, 1.0, records), n)
-        known = np.where(self.constant, 1.0, self.n_records)
-        return ~self.constant & has_adjacent_pair(self.eta, known, self.n_categories)
+        known = np.where(self.constant, 1.0, np.asarray(self.n_records, np.float64))
+        return ~self.constant & has_adjacent_pair(np.asarray(self.eta, np.float64), known, self.n_categories)
 
     @property
     def statement(self) -> str:
