@@ -264,6 +264,7 @@ class Frame(NamedTuple):
     columns: tuple[Any, ...]
     side: tuple[Any, ...] | None
     values: list[list[Any]]
+    names: tuple[Any, Any] = (None, None)  # what the labels beside and above are called
 
 
 def frame_of(table: Any) -> Frame | None:
@@ -279,7 +280,8 @@ def frame_of(table: Any) -> Frame | None:
         columns = [values_of(table.iloc[:, i]) for i in range(table.shape[1])]
         rows = [list(row) for row in zip(*columns, strict=True)] if columns else []
         names = tuple(values_of(table.columns))
-        return Frame(f"the {kind}", tuple(range(len(names))) if _is_default(table.columns) else names, side, rows)
+        called = (table.index.name, table.columns.name)
+        return Frame(f"the {kind}", tuple(range(len(names))) if _is_default(table.columns) else names, side, rows, called)
     if hasattr(table, "rows"):  # polars
         columns = [list(column) for column in zip(*table.rows(), strict=True)]
         columns = [_as_written(*both) for both in zip(columns, getattr(table, "dtypes", [None] * len(columns)), strict=True)]
@@ -321,7 +323,30 @@ def matrix_of(values: Any, labels: Iterable[Any] | None, argument: str) -> tuple
     across = [order[key_of(label)] for label in (columns if columns is not None else rows or ())]
     size = (len(states), len(states))
     require(numbers.shape == size, f"the shape of {argument}", numbers.shape, f"give {size}, a row and a column for each label")
-    return numbers[np.argsort(down)][:, np.argsort(across)], tuple(plain(label) for label in states)
+    numbers = numbers[np.argsort(down)][:, np.argsort(across)]
+    if has_margins(states, numbers):
+        invalid(argument, None, MARGINS, problem=f"has sums as its last row and column, {states[-1]!r}")
+    return numbers, tuple(plain(label) for label in states)
+
+
+MARGINS = "leave them out: a sum is no state"
+_SUMS = ("all", "total", "totals", "grandtotal", "sum", "sums", "margin", "gesamt", "summe", "insgesamt")
+
+
+def has_margins(labels: Sequence[Any], numbers: Any) -> bool:
+    """Whether the last row and the last column of a matrix are the sums of the others, as their label says or three rows show."""
+    if len(labels) < 3:
+        return False
+    with np.errstate(all="ignore"):
+        try:
+            values = np.asarray(numbers, dtype=np.float64)
+        except (TypeError, ValueError):
+            return False
+        inner = values[:-1, :-1]
+        rows, columns, total = inner.sum(axis=1), inner.sum(axis=0), inner.sum()
+        sums = np.append(columns, total), np.append(rows, total)
+        are_sums = total > 0 and np.allclose(values[-1], sums[0], atol=0) and np.allclose(values[:, -1], sums[1], atol=0)
+    return bool(are_sums and (squashed(labels[-1]) in _SUMS or np.count_nonzero(rows) >= 3))
 
 
 def vector_of(values: Any, labels: Sequence[Any], argument: str) -> Any:
@@ -381,8 +406,9 @@ def _labelled(values: Any, argument: str) -> Labelled | None:
 
 def _of_frame(frame: Frame, argument: str) -> Labelled:
     columns, side, rows = frame.columns, frame.side, frame.values
+    beside, above = frame.names
     if side is None and len(columns) == len(rows) + 1 and all(isinstance(row[0], str) or _is_end(columns[0]) for row in rows):
-        side, columns, rows = tuple(row[0] for row in rows), columns[1:], [row[1:] for row in rows]
+        side, beside, columns, rows = tuple(row[0] for row in rows), columns[0], columns[1:], [row[1:] for row in rows]
     shape = (len(rows), len(columns))
     if shape[0] != shape[1]:
         remedy = "rows and columns are the states: give a square frame, with the rows' labels as its index or its first column"
@@ -392,7 +418,15 @@ def _of_frame(frame: Frame, argument: str) -> Labelled:
         invalid(
             f"{argument}[{missing[0]}, {missing[1]}]", None, "fill it, with 0 where there is no transition", problem="is missing"
         )
-    return side, None if columns == tuple(range(len(columns))) else columns, np.array(rows)
+    across = None if columns == tuple(range(len(columns))) else columns
+    return (across, side, np.array(rows).T) if is_turned(beside, above) else (side, across, np.array(rows))
+
+
+def is_turned(beside: Any, above: Any = None) -> bool:
+    """Whether the states entered are beside a matrix and those left above, by what the two are called; `beside` may name both, as to\\from."""
+    rows, columns = (squashed("" if name is None else name) for name in (beside, above))
+    left, entered = ({pair[i] for pair in ENDS} - {pair[1 - i] for pair in ENDS} for i in (0, 1))
+    return rows in entered or (columns in left - {"state"} and rows not in left) or any(rows == end + start for start, end in ENDS)
 
 
 def _of_xarray(values: Any, argument: str) -> Labelled:
@@ -484,8 +518,27 @@ def pair_rows(pairs: Any, argument: str) -> Iterator[tuple[Any, Any, Any]]:
         found = (0, 1)
     if found is None:
         invalid(f"the columns of {argument}", list(frame.columns), "name them from and to, and count where there are counts")
-    at = next((i for i, name in enumerate(frame.columns) if squashed(name) in COUNTS), None)
+    at = None if frame.columns == (0, 1) else count_of(frame.columns)
     yield from ((row[found[0]], row[found[1]], 1 if at is None else row[at]) for row in frame.values)
 
 
-COUNTS = ("count", "counts", "n", "trips", "freq", "frequency")
+COUNTS = ("count", "counts", "cnt", "n", "trips", "freq", "frequency", "weight", "weights", "occurrences")
+MAYBE_COUNTS = frozenset(  # names that a column of counts may have, and others too
+    ("0", "size", "len", "value", "values", "number", "num", "amount", "total", "totals", "volume",
+     "flow", "flows", "quantity", "transitions", "frequencies", "share", "shares", "probability", "proportion", "anzahl", "nombre")
+)  # fmt: skip
+
+
+def count_of(header: Sequence[Any]) -> int | None:
+    """The place of the column of counts by its known name, None where none is there; InputError where several are, or one that may be."""
+    names = [squashed(name) for name in header]
+    found = [i for i, name in enumerate(names) if name in COUNTS]
+    if len(found) > 1:
+        raise InputError(
+            "the columns", "are called by several known names of counts", "name the three in format: columns=FROM,TO,COUNT"
+        )
+    perhaps = next((name for name in names if name in MAYBE_COUNTS), None)
+    if not found and perhaps is not None:
+        remedy = "call it count if it does, else leave it out or name the others in format: columns=FROM,TO"
+        raise InputError(f"the column {perhaps}", "may hold counts", remedy)
+    return found[0] if found else None

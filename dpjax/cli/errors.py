@@ -29,6 +29,7 @@ import functools
 import io
 import os
 import pathlib
+import re
 import signal
 import stat
 import sys
@@ -166,10 +167,27 @@ def naming_options(options: Mapping[str, str]) -> Iterator[None]:
     """
     try:
         yield
-    except InputError as error:
-        if error.argument not in options:
+    except ValueError as error:
+        named = error.renamed(options.get(error.argument, error.argument)) if isinstance(error, InputError) else error
+        if "format" in options and not hasattr(error, "errors") and (said := as_options(str(named))) != str(named):
+            raise ValueError(said) from None
+        if named is error or error.argument not in options:  # type: ignore[attr-defined]
             raise
-        raise error.renamed(options[error.argument]) from None
+        raise named from None
+
+
+def as_options(text: str) -> str:
+    """A sentence that names arguments of Python, such as format={'quotes': False}, with the command's options: --format quotes=no."""
+
+    def option(found: re.Match[str]) -> str:
+        return f"--format {found[1]}={ {'True': 'yes', 'False': 'no'}.get(found[2], found[2]) }"
+
+    text, changed = re.subn(r"format=\{'(\w+)': '?([\w,-]+)'?\}", option, text)
+    text, also = re.subn(r"(?<![\w.-])(?<!format )(header(?==True|=False)|allow_gap|no_row|kind)='?([\w.]*\w)'?", option, text)
+    if changed or also:
+        text = re.sub(r"\bor (True|False)\b", lambda found: f"or {'yes' if found[1] == 'True' else 'no'}", text)
+    text = text.replace("pass its encoding in format=", "pass its encoding: --format encoding=NAME")
+    return text.replace("in format: columns=", "by --format columns=")
 
 
 SIGNALLED = 128  # exit codes from here on are of a signal

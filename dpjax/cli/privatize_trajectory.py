@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
+import itertools
 import json
 import pathlib
 import select
@@ -101,12 +102,18 @@ def _square(path: pathlib.Path, options: Mapping[str, str]) -> tuple[Any, Any, A
     import numpy as np
 
     from dpjax.datasets.matrices import read_grid, square_labels
-    from dpjax.datasets.text import number
+    from dpjax.datasets.tables import rows
+    from dpjax.datasets.text import invalid_file, is_number, number
 
+    if all(len(cells) == 2 and not is_number(cells[1]) for _, cells in itertools.islice(rows(path, format=options), 2)):
+        invalid_file(path, "it has two columns of texts and is no matrix", "add --source pairs if each line is a transition")
     grid = read_grid(path, options)
     labels = square_labels(path, grid)
     values = np.array([[number(c, path, line, "an entry") for c in row] for row, line in zip(grid.cells, grid.lines, strict=True)])
     if bool((values == np.floor(values)).all()):
+        if values.max() > 1:
+            grid.check_counts()
+            grid.check_margins(labels, values)
         return values, None, labels
     return None, values, labels
 

@@ -19,15 +19,16 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from dpjax._errors import invalid, require
-from dpjax._values import matrix_of, text_of
+from dpjax._values import MARGINS, has_margins, is_turned, matrix_of, text_of
 from dpjax.datasets.dataset import Dataset, Label, ReadReport, as_labels
 from dpjax.datasets.tables import Options, Table
-from dpjax.datasets.text import LARGEST, PathLike, check_width, invalid_file, is_number, number, whole_number
+from dpjax.datasets.text import LARGEST, THOUSANDS, PathLike, check_width, invalid_file, is_number, number, whole_number
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,6 +41,17 @@ class Grid:
     lines: tuple[int, ...]
     path: PathLike
     assumed: tuple[str, ...] = ()
+    doubtful: tuple[int, ...] = ()
+
+    def check_counts(self) -> None:
+        """InputError for a line with a cell such as 1.000, which as a count is a thousand or 1."""
+        if self.doubtful:
+            invalid_file(self.path, f"line {self.doubtful[0]} {THOUSANDS}", "write counts in digits alone")
+
+    def check_margins(self, labels: Sequence[Any], numbers: Any) -> None:
+        """InputError where the last row and the last column are the sums of the others."""
+        if has_margins(labels, numbers):
+            invalid_file(self.path, f"its last row and column, {labels[-1]!r}, hold the sums of the others", MARGINS)
 
 
 def read_grid(source: Any, format: Options = None) -> Grid:
@@ -47,7 +59,11 @@ def read_grid(source: Any, format: Options = None) -> Grid:
     if not isinstance(source, str | pathlib.Path):
         return _of_object(source)
     found = Table(source, format)
-    path, table = found.path, list(found)
+    path, table, doubtful = found.path, list[tuple[int, list[str]]](), dict[int, int]()
+    for line, cells in found:
+        table.append((line, cells))
+        if found.doubtful:
+            doubtful[line] = found.doubtful[-1]
     width = len(table[0][1])
     if len(table) > 1 and len(table[1][1]) == width + 1 and _are_labels(table[0][1], [cells[0] for _, cells in table[1:]]):
         table[0] = (table[0][0], ["", *table[0][1]])  # as R writes the header above a first column of labels
@@ -56,6 +72,9 @@ def read_grid(source: Any, format: Options = None) -> Grid:
         check_width(path, line, cells, width)
     has_header, has_side = _labelled([cells for _, cells in table])
     body = table[has_header:]
+    if has_header and has_side and is_turned(table[0][1][0]):
+        remedy = "transpose it, so that row i holds the transitions out of state i, and call the corner from"
+        invalid_file(path, "its corner says that the states entered are beside it and those left above", remedy)
     if not body or width == has_side:
         invalid_file(path, "it holds labels but no numbers", "give at least two states")
     return Grid(
@@ -65,6 +84,7 @@ def read_grid(source: Any, format: Options = None) -> Grid:
         lines=tuple(line for line, _ in body),
         path=path,
         assumed=found.assumed,
+        doubtful=tuple(line for line, last in doubtful.items() if last >= has_side),
     )
 
 
@@ -120,7 +140,9 @@ def read_count_matrix(path: Any, *, format: Options = None) -> Dataset:
     grid = read_grid(path, format)
     path = grid.path
     labels = square_labels(path, grid)
+    grid.check_counts()
     cells = [[whole_number(cell, path, line) for cell in row] for row, line in zip(grid.cells, grid.lines, strict=True)]
+    grid.check_margins(labels, cells)
     total = sum(map(sum, cells))
     if total > LARGEST:
         invalid_file(path, "its counts add up to more than 64 bits hold", "divide them or split the file")
@@ -207,6 +229,9 @@ def read_probability_matrix(
     kind = kind or _kind(path, raw)
     table = _split(path, grid, raw / _KINDS.get(kind, 1.0), no_row)
     if kind == "counts":
+        grid.check_counts()
+        if grid.header is not None and raw.shape[0] == raw.shape[1]:
+            grid.check_margins(grid.header, raw)
         for cells, line in zip(grid.cells, grid.lines, strict=True):
             for cell in cells:
                 whole_number(cell, path, line)

@@ -8,19 +8,32 @@ Every reader takes the path of a text or parquet file, a data frame or an Arrow 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from dpjax._errors import invalid, require
+from dpjax._errors import InputError, invalid, require
 from dpjax._values import is_missing_text, key_of, squashed
 from dpjax.datasets.dataset import Dataset, Label, Pairs, ReadReport, as_labels, count_matrix, labelled, states_of
 from dpjax.datasets.tables import Options, Table, records
-from dpjax.datasets.text import COUNT, FROM, HEADERS, TO, PathLike, check_width, find_column, invalid_file, is_number, whole_number
+from dpjax.datasets.text import (
+    COUNT,
+    FROM,
+    HEADERS,
+    THOUSANDS,
+    TO,
+    PathLike,
+    check_width,
+    find_column,
+    invalid_file,
+    is_number,
+    whole_number,
+)
 from dpjax.datasets.tlc import attach_outlines, keep_zones, read_points, read_zone_outlines
 
 _NO_STATE = "in rows without a state"
@@ -85,13 +98,24 @@ def read_pairs(path: Any, *, header: bool | None = None, format: Options = None)
     return _from_pairs(labelled(counted), table, "pairs of states", (), dropped=dropped)
 
 
+@contextlib.contextmanager
+def _named(table: Table) -> Iterator[None]:
+    """Put the file in front of what is wrong with the names of its columns."""
+    try:
+        yield
+    except InputError as error:
+        raise error.renamed(f"{table.path}: {error.argument}") from None
+
+
 def _columns(table: Table, line: int, cells: list[str], header: bool | None) -> tuple[tuple[int, int], int]:
     """The places of the two states, by the first row, and the width of all rows: two, or more under known names."""
-    ends = None if header is False else table.format.ends(cells)
+    with _named(table):
+        ends = None if header is False else table.format.ends(cells)
+        counted = ends is not None and len(cells) > 2 and table.format.count(cells) is not None
     if ends is None or len(cells) == 2:
         check_width(table.path, line, cells, 2)
         return ends or (0, 1), 2
-    if table.format.count(cells) is not None:
+    if counted:
         invalid_file(table.path, "it has a column of counts", "read it as od-counts, or leave that column out")
     table.say("Other columns than the two of the states are not read.")
     return ends, len(cells)
@@ -137,11 +161,18 @@ def _is_header(table: Table, line: int, cells: list[str], header: bool | None, o
             invalid_file(table.path, f"line {line} holds known names of columns that are states of other lines too", _ASK_HEADER)
         table.say("The first line names the columns.")
         return True
+    if others and _numbers_alone(cells, others):
+        invalid_file(table.path, f"line {line} may be a header: it holds numbers, and no other line does", _ASK_HEADER)
     if others and not others.intersection(cells) and not any(is_number(cell) for cell in cells):
         said = f"line {line} may be a header with names of columns that are not known: no other line holds its two states"
         invalid_file(table.path, said, _ASK_HEADER)
     table.say("The first line is a transition.")
     return False
+
+
+def _numbers_alone(cells: Iterable[str], others: Iterable[str]) -> bool:
+    """Whether a first row holds numbers alone, as a frame without names writes its header, and no other row holds one."""
+    return all(map(is_number, cells)) and not any(map(is_number, others))
 
 
 def read_sequences(path: PathLike, *, format: Options = None) -> Dataset:
@@ -155,15 +186,26 @@ def read_sequences(path: PathLike, *, format: Options = None) -> Dataset:
         invalid("path", path, "sequences are read from a text file, a line each: pass lists to MarkovChain.from_trajectories")
     table = Table(path, format, ragged=True)
     found: list[list[str]] = []
-    dropped = 0
+    dropped, first, others, printed = 0, list[str](), set[str](), True
     for place, (line, cells) in enumerate(table):
         if place == 0 and _names_sequences(table, line, cells):
             continue
+        printed = printed and cells[0][:1] in ("[", "(") and cells[-1][-1:] in ("]", ")")
+        if place == 0:
+            first = cells
+        else:
+            others.update(cells)
         pieces = [cells]
         if lacks_state(table, line, cells):
             pieces = _cut(cells)
             dropped += len(cells) - 1 - sum(len(piece) - 1 for piece in pieces)
         found += pieces
+    if found and printed:
+        remedy = "write the states alone, such as A,B,A, or pass lists to MarkovChain.from_trajectories"
+        invalid_file(table.path, "its lines are printed lists, with brackets", remedy)
+    if table.format.header is None and others and len(first) > 1 and _numbers_alone(first, others):
+        remedy = "pass format={'header': True} if it names the columns, False if it is a sequence"
+        invalid_file(table.path, "its first line may be a header: it holds numbers, and no other line does", remedy)
     longer = [cells for cells in found if len(cells) > 1]
     label = as_labels(text for cells in longer for text in cells)
     sequences = [[label[text] for text in cells] for cells in longer]
@@ -217,15 +259,17 @@ def counted_pairs(path: Any, format: Options = None) -> Counted:
     table = Table(path, format)
     lines = iter(table)
     header = next(lines, (0, list[str]()))[1]
-    ends = table.format.ends(header)
+    with _named(table):
+        ends, place = table.format.ends(header), table.format.count(header)
     if ends is None:
         ends = find_column(table.path, header, "origin", FROM), find_column(table.path, header, "destination", TO)
-    place = table.format.count(header)
     at = find_column(table.path, header, "count", COUNT) if place is None else place
     counted: Counter[tuple[str, str]] = Counter()
     missing = 0
     for line, cells in lines:
         check_width(table.path, line, cells, len(header))
+        if at in table.doubtful:
+            invalid_file(table.path, f"line {line} {THOUSANDS}", "write counts in digits alone")
         count = whole_number(cells[at], table.path, line)
         pair = cells[ends[0]], cells[ends[1]]
         if lacks_state(table, line, pair):

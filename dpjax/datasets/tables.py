@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from dpjax._errors import InputError, invalid, require
-from dpjax._values import COUNTS, canonical, ends_of, frame_of, is_missing_text, squashed, text_of, values_of
+from dpjax._values import canonical, count_of, ends_of, frame_of, is_missing_text, text_of
 from dpjax.datasets.text import (
     PathLike,
     Progress,
@@ -31,9 +31,10 @@ from dpjax.datasets.text import (
     invalid_file,
     is_number,
     lines_of,
-    opened,
+    parquet_rows,
     plain_errors,
     text_lines,
+    thousands,
 )
 
 Line = tuple[int, list[str]]
@@ -83,12 +84,18 @@ class Format:
         """The place of the column of counts, None where there is none."""
         if self.columns is not None:
             return self._places(header)[2] if len(self.columns) == 3 else None
-        found = [i for i, name in enumerate(header) if squashed(name) in COUNTS]
-        if len(found) > 1:
-            raise InputError(
-                "the columns", "are called by several known names of counts", "name the three in format: columns=FROM,TO,COUNT"
-            )
-        return found[0] if found else None
+        return count_of(header)
+
+    def by_place(self) -> tuple[int, ...] | None:
+        """The places of the columns, from 0, where they are given as numbers, from 1; None where none are given."""
+        if self.columns is None:
+            return None
+        for name in self.columns:
+            number = canonical(name)
+            if not (number.isdecimal() and 0 < int(number[:6]) < 10_000):
+                remedy = "without a header columns are given by their places, from 1: columns=1,2"
+                raise InputError("format['columns']", "names a column of a file without a header", remedy)
+        return tuple(int(canonical(name)) - 1 for name in self.columns)
 
     def _places(self, header: list[str]) -> tuple[int, ...]:
         names = [canonical(name) for name in header]
@@ -113,6 +120,7 @@ def _option(name: str, value: Any) -> Any:
     if name == "columns":
         names = tuple(value.split(",")) if isinstance(value, str) else tuple(value)
         require(len(names) in (2, 3), where, value, "give the names of two columns, from and to, or of three: from, to, count")
+        require(len(set(map(canonical, names))) == len(names), where, value, "name different columns")
         return names
     if name == "missing":
         require(value in ("stop", "drop", "keep"), where, value, "choose stop, drop or keep")
@@ -155,6 +163,7 @@ class Table:
             invalid("the table", source, "give the path of a file, a data frame or an Arrow table")
         self.path: PathLike = source if self.frame is None else self.frame.kind
         self.kept: bytes | None = None
+        self.doubtful: tuple[int, ...] = ()
 
     @property
     def assumed(self) -> tuple[str, ...]:
@@ -223,7 +232,9 @@ class Table:
         self, number: int, line: str, cells: list[str], width: int | None, waiting: list[tuple[int, list[str], str]]
     ) -> bool:
         choice = self.format.comments
-        if choice is False or (choice is None and self.recognised is not None and width is not None):
+        if choice is False or (
+            choice is None and self.recognised is not None and (width is not None or self.format.header is False)
+        ):
             return False
         if choice is None and width is None:
             waiting.append((number, cells, line))
@@ -241,8 +252,9 @@ class Table:
 
     def _row(self, number: int, line: str, lines: Iterator[tuple[int, str]], separator: str, quotes: bool) -> Line:
         if not quotes or '"' not in line:
-            cells = line.split() if separator == " " else line.split(separator)
-            return number, [canonical(cell) for cell in cells]
+            found = line.split() if separator == " " else line.split(separator)
+            self.doubtful = thousands(found) if separator == ";" else ()
+            return number, [canonical(cell) for cell in found]
         at = [number]
 
         def more() -> Iterator[str]:
@@ -256,6 +268,7 @@ class Table:
         except csv.Error as error:
             remedy = "correct its quotes, or pass format={'quotes': False} where they are part of the cells"
             invalid_file(self.path, f"line {at[0]} is broken ({str(error).split(' - ')[0]})", remedy)
+        self.doubtful = thousands(found) if separator == ";" else ()
         cells = [canonical(cell) for cell in found]
         if self.breaks is not None and not self.format.quotes and at[0] > number:
             for raw, cell in zip(found, cells, strict=True):
@@ -265,7 +278,13 @@ class Table:
         return at[0], cells
 
     def _by_first_line(self) -> tuple[str, bool]:
-        """The format that makes the first row one that is recognised; where none does, that of its first separator."""
+        """The format that makes the first row one that is recognised; where none does, that of its first separator.
+
+        Without a header the first row is a record, and decides nothing.
+        """
+        if self.format.header is False:
+            given = self.format.separator or self._sep() or ","
+            return given, (given != "\t") if self.format.quotes is None else self.format.quotes
         first, sign = next(((n, t) for n, t in self._head()), (1, "")), self._sep()
         number, line = first
         candidates = [self.format.separator or sign] if self.format.separator or sign else [*_MANY, " "]
@@ -461,28 +480,6 @@ def _sep_line(line: str) -> str | None:
 def rows(source: Any, *, format: Options | Format = None, progress: Progress | None = None) -> Iterator[Line]:
     """Line number and cells of every row of a table that is not blank."""
     yield from Table(source, format, progress=progress)
-
-
-def parquet_rows(path: PathLike) -> Iterator[Line]:
-    """The rows of a parquet file as texts, the names of its columns first."""
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        invalid_file(path, "reading parquet needs pyarrow, which is not installed", "install it with pip install 'dpjax[parquet]'")
-    with plain_errors(path), opened(path) as stream:
-        try:
-            file = pq.ParquetFile(stream)
-            names = file.schema_arrow.names
-            yield 1, [canonical(name) for name in names]
-            line = 1
-            for batch in file.iter_batches(batch_size=65_536):
-                for row in zip(*(values_of(batch.column(i)) for i in range(len(names))), strict=True):
-                    line += 1
-                    yield line, [text_of(cell) for cell in row]
-        except pa.ArrowException as error:
-            said = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
-            invalid_file(path, f"it is no whole parquet file ({said[:120]})", "fetch it again")
 
 
 def records(path: Any, roles: Mapping[str, tuple[str, ...]], format: Options | Format = None) -> Iterator[tuple[int, list[str]]]:

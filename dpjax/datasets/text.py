@@ -18,13 +18,15 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
 from dpjax._errors import InputError, invalid
-from dpjax._values import COUNTS, ENDS, canonical, is_missing_text, squashed
+from dpjax._values import COUNTS, ENDS, canonical, is_missing_text, squashed, text_of, values_of
 
 PathLike = str | pathlib.Path
 FROM = ("from", "source", "linksource", "origin", "pulocationid")  # names of the column of first states, in small letters
 TO = ("to", "target", "linktarget", "destination", "dolocationid")
 COUNT = COUNTS
 LARGEST = 2**63 - 1
+_THOUSANDS = re.compile(r"[+]?[1-9][0-9]{0,2}[.]000")
+THOUSANDS = "holds a count such as 1.000, which is a thousand or 1"
 Progress = Callable[[int], object]  # of how many bytes more have been read
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _DIGITS = re.compile(r"[+-]?[0-9]+([.][0-9]*)?")
@@ -85,6 +87,10 @@ def decoded(path: PathLike, stream: Iterable[bytes], encoding: str | None = None
                 else "save the file as UTF-8, or pass its encoding in format="
             )
             invalid_file(path, f"line {number} is not UTF-8 text", remedy)
+        if number == 1 and isinstance(raw, bytes) and 2 * raw.count(0) >= len(raw) - 1 > 1:
+            form = "utf-16-be" if raw[0] == 0 else "utf-16-le"
+            remedy = f"save the file as UTF-8, or pass format={{'encoding': '{form}'}}"
+            invalid_file(path, "every other byte is zero, as in UTF-16 without a byte-order mark", remedy)
         if "\0" in line:
             invalid_file(path, f"line {number} holds a zero byte, as a damaged or binary file does", "give a text file")
         seen = seen or bool(line.strip())
@@ -98,7 +104,8 @@ def _transcoded(path: PathLike, stream: Iterable[bytes], encoding: str) -> list[
         text = b"".join(stream).decode(encoding).removeprefix("\ufeff")
     except UnicodeError:
         invalid_file(path, f"it is not {encoding} text", "give the encoding that it was saved in")
-    return [line + "\n" for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return [line + "\n" for line in (lines if lines[-1] else lines[:-1])]
 
 
 HEADERS = frozenset(
@@ -190,6 +197,33 @@ def may_be_header(labels: tuple[str, ...]) -> bool:
     # as pandas and R write a column without a name: 0 or x, and V1, which is among the known ones
     unnamed = len(rest) > 1 and ((first == "0" and not any(map(is_number, rest))) or (first == "x" and max(map(len, rest)) > 1))
     return squashed(first) in HEADERS or above_numbers or unnamed
+
+
+def parquet_rows(path: PathLike) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a parquet file as texts, the names of its columns first."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        invalid_file(path, "reading parquet needs pyarrow, which is not installed", "install it with pip install 'dpjax[parquet]'")
+    with plain_errors(path), opened(path) as stream:
+        try:
+            file = pq.ParquetFile(stream)
+            names = file.schema_arrow.names
+            yield 1, [canonical(name) for name in names]
+            line = 1
+            for batch in file.iter_batches(batch_size=65_536):
+                for row in zip(*(values_of(batch.column(i)) for i in range(len(names))), strict=True):
+                    line += 1
+                    yield line, [text_of(cell) for cell in row]
+        except pa.ArrowException as error:
+            said = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
+            invalid_file(path, f"it is no whole parquet file ({said[:120]})", "fetch it again")
+
+
+def thousands(cells: list[str]) -> tuple[int, ...]:
+    """The places of cells such as 1.000, which is a thousand or 1."""
+    return tuple(i for i, cell in enumerate(cells) if cell.rstrip().endswith(".000") and _THOUSANDS.fullmatch(cell.strip()))
 
 
 def find_column(path: PathLike, header: list[str], role: str, names: tuple[str, ...]) -> int:

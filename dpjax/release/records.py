@@ -7,8 +7,11 @@ states. Allowed pairs: two columns, from and to, with or without such a header. 
 
 Records as counts by pair of states: a labelled matrix, triples (from, to, count), pairs (from, to), or parquet with such columns. Layout and
 format are read off the first line alone, or given: a format found from all lines would let one record change how all others are read. Two
-columns with known names (from and to, source and target, prev and curr, the TLC's, ...) are pairs, with a third called count triples, anything
-else a matrix whose first line and first column are labels and whose corner is ignored. Reading is line by line; what is kept in memory is one
+columns with known names (from and to, source and target, prev and curr, the TLC's, ...) are pairs, with a third called count triples. A corner
+and then labels, all public, is the header of a matrix. Anything else is refused, unless the format names the columns (columns=FROM,TO) or says
+that there is no header (header=no, with the layout or the columns' places; the separator is then the comma unless given).
+
+Reading is line by line; what is kept in memory is one
 number for each pair of the public labels at most. Counts are whole numbers from 0 to 2^63 - 1, repeated pairs add up without overflow, and a
 file with a header alone is an empty database. With `persons` every line is one record and names its person in a column of its own; of each
 person's records a bounded, uniformly random part is kept, and records without a person are dropped.
@@ -34,19 +37,23 @@ from typing import Any, Literal
 import numpy as np
 
 from dpjax._errors import InputError, require
-from dpjax._values import canonical, frame_of, key_of, matrix_of, text_of, values_of
+from dpjax._values import ENDS, canonical, frame_of, is_turned, key_of, matrix_of, squashed, text_of, values_of
 from dpjax.datasets.tables import Format, Options, Table
-from dpjax.datasets.text import FROM, TO, Progress, may_be_header, opened
+from dpjax.datasets.text import FROM, HEADERS, THOUSANDS, TO, Progress, is_number, may_be_header, opened
 from dpjax.release.secret import Outside, PersonColumn, Reader, RecordError, Records, malformed, sealed
 
 Layout = Literal["auto", "matrix", "triples", "pairs", "parquet"]
 Line = tuple[int, list[str]]
 _NO_HEADER = (
     "it names no columns (from, to, or from, to, count), and is no header of a matrix either: a corner and then labels, all of them in the "
-    "public list"
+    "public list. Name the columns (--format columns=FROM,TO), or say that it is a record (--format header=no --layout pairs) or the header of "
+    "a matrix (--layout matrix)"
 )
+_DIGITS = f"it {THOUSANDS}; write counts in digits alone"
+_OTHERS = "Other columns than those of the states, counts and persons are not read."
 PAIRS_ALONE = "with a column of persons every line is one record: columns from and to, and none of counts"
 _TEXT_LAYOUTS = ("matrix", "triples", "pairs")
+CORNERS = HEADERS | {"unnamed0", *(name for ends in ENDS for name in (*ends, "".join(ends), "".join(ends[::-1])))}
 
 
 def read_public_labels(path: pathlib.Path, format: Options = None) -> tuple[str, ...]:
@@ -153,6 +160,8 @@ def read_records(
     )
     require(layout in ("auto", "parquet", *_TEXT_LAYOUTS), "layout", layout, "choose auto, matrix, triples, pairs or parquet")
     options = Format.of(format)
+    remedy = "in a release a missing label is outside the list: pass outside, stop or drop"
+    require(options.missing == "stop", "format['missing']", options.missing, remedy)
     if isinstance(path, str | pathlib.Path):
         path = pathlib.Path(path).expanduser()
         if not path.is_file():
@@ -179,6 +188,7 @@ def _read(reader: Reader, layout: Layout, options: Format) -> Records:
 
 def _read_object(reader: Reader, source: Any, layout: Layout, options: Format) -> Records:
     """The records of a data frame or an Arrow table with columns from and to, or of a labelled matrix of counts."""
+    options = dataclasses.replace(options, header=None)
     with _as_rules(reader.path):
         table = Table(source, options) if layout != "matrix" and frame_of(source) is not None else None
         if table is not None and options.ends([text_of(name) for name in table.frame.columns]) is not None:  # type: ignore[union-attr]
@@ -210,29 +220,88 @@ def _as_rules(path: Any) -> Iterator[None]:
 
 
 def _recognised(reader: Reader, options: Format, cells: list[str]) -> bool:
-    """Whether a line names columns from and to, or is the header of a matrix of public labels."""
+    """Whether a line names columns from and to, or holds labels as the header of a matrix does."""
     return options.ends(cells) is not None or (len(cells) > 1 and any(cell in reader.place for cell in cells[1:]))
+
+
+def _heads_matrix(reader: Reader, cells: list[str]) -> bool:
+    """Whether a line can be the header of a matrix alone, by the public labels and no other line.
+
+    After the corner there are two labels or more, all public. The corner is no label and no number. Where labels are all numbers, so that the line
+    might be a record with an empty cell in front, or the corner is an unknown word, it holds every public label.
+    """
+    corner, header = squashed(cells[0]), cells[1:]
+    if len(header) < 2 or not all(cell in reader.place for cell in header) or cells[0] in reader.place or is_number(cells[0]):
+        return False
+    if len(set(header)) == len(reader.place):
+        return bool(corner in CORNERS or not cells[0] or not all(map(is_number, header)))
+    return corner in CORNERS or (not cells[0] and not all(map(is_number, header)))
 
 
 def _add_text(reader: Reader, layout: Layout, table: Table) -> None:
     lines = cells_of(table)
+    if table.frame is None and table.format.header is False:
+        _add_bare(reader, layout, lines, table)
+        reader.assume(table.assumed)
+        return
     first = next(lines)
     with _as_rules(reader.path):
-        found = _layout(first[1], table.format)
+        found = _layout(_without_person(reader, first[1]), table.format)
     if layout in ("triples", "pairs") and layout != found:
         columns = "from, to" if layout == "pairs" else "from, to, count"
         malformed(reader.path, first[0], f"{layout} begin with a line that names the columns: {columns}")
     if layout == "auto" and found != "matrix" and len(first[1]) > 2 and all(cell in reader.place for cell in first[1][1:]):
         malformed(reader.path, first[0], "it names columns or is the header of a matrix; say which layout it is")
-    if layout == "auto" and found == "matrix" and first[1][0] in reader.place:  # not the corner of a matrix: a record, perhaps
+    if layout == "auto" and found == "matrix" and not _heads_matrix(reader, first[1]):
         malformed(reader.path, first[0], _NO_HEADER)
     if reader.persons is not None and found != "pairs":
         malformed(reader.path, first[0], PAIRS_ALONE)
     if "matrix" in (layout, found if layout == "auto" else layout):
-        _add_matrix(reader, first, lines)
+        _add_matrix(reader, first, lines, table)
     else:
-        _add_lists(reader, first[1], lines, table.format)
+        _add_lists(reader, first[1], lines, table)
     reader.assume(table.assumed)
+
+
+def _add_bare(reader: Reader, layout: Layout, lines: Iterable[Line], table: Table) -> None:
+    """Pairs or triples without a header: the columns by their places, from 1, or in the order from, to, count."""
+    options = table.format
+    known = layout if options.columns is None else "triples" if len(options.columns) == 3 else "pairs"
+    if known not in ("pairs", "triples") or (layout in _TEXT_LAYOUTS and layout != known):
+        malformed(
+            reader.path,
+            None,
+            "without a header it needs --layout pairs (from, to) or triples (from, to, count), or the places of the columns: columns=1,2",
+        )
+    width = None if options.columns is not None or reader.persons is not None else 2 if known == "pairs" else 3
+    with _as_rules(reader.path):
+        places = options.by_place() or ((0, 1) if known == "pairs" else (0, 1, 2))
+    if reader.persons is not None:
+        if known != "pairs":
+            malformed(reader.path, None, PAIRS_ALONE)
+        person = canonical(reader.persons.name)
+        if not person.isdecimal() or not 0 < int(person) < 10_000 or int(person) - 1 in places:
+            malformed(reader.path, None, "without a header the column of persons is given by its place, such as 3")
+        places = (*places, int(person) - 1)
+    for line, cells in lines:
+        if len(cells) <= max(places) if width is None else len(cells) != width:
+            malformed(
+                reader.path,
+                line,
+                "the number of cells is not that of the columns; give --format separator=... unless it is a comma",
+            )
+        _add_row(reader, line, cells, places, table)
+
+
+def _add_row(reader: Reader, line: int, cells: list[str], places: tuple[int, ...], table: Table) -> None:
+    """One pair; a third place is that of the person, where persons are known, else of the count."""
+    more = cells[places[2]] if len(places) > 2 else None
+    counted = more is not None and reader.persons is None
+    if counted and places[2] in table.doubtful:
+        malformed(reader.path, line, _DIGITS)
+    weight = reader.number(line, more) if counted and more is not None else 1
+    who = None if reader.persons is None else more
+    reader.add(line, reader.place.get(cells[places[0]]), reader.place.get(cells[places[1]]), weight, who)
 
 
 def _layout(header: list[str], options: Format) -> str:
@@ -241,17 +310,26 @@ def _layout(header: list[str], options: Format) -> str:
     return "pairs" if options.count(header) is None else "triples"
 
 
-def _add_lists(reader: Reader, header: list[str], lines: Iterable[Line], options: Format) -> None:
+def _add_lists(reader: Reader, header: list[str], lines: Iterable[Line], table: Table) -> None:
     """Pairs or triples, in whatever columns; other columns are not looked at."""
+    options = table.format
     ends = options.ends(header)
     assert ends is not None
-    count = options.count(header)
+    count = None if reader.persons is not None else options.count(header)
     person = None if reader.persons is None else person_place(reader, header, options)
+    more = count if person is None else person
+    places = ends if more is None else (*ends, more)
     for line, cells in lines:
         _check_width(reader, line, cells, len(header))
-        weight = 1 if count is None else reader.number(line, cells[count])
-        who = None if person is None else cells[person]
-        reader.add(line, reader.place.get(cells[ends[0]]), reader.place.get(cells[ends[1]]), weight, who)
+        _add_row(reader, line, cells, places, table)
+    if len(header) > len(places):
+        reader.assume([_OTHERS])
+
+
+def _without_person(reader: Reader, header: list[str]) -> list[str]:
+    """The names of the columns, with none for that of persons, which may be called as counts are: number."""
+    name = None if reader.persons is None else canonical(reader.persons.name).lower()
+    return [cell if canonical(cell).lower() != name else "" for cell in header]
 
 
 def person_place(reader: Reader, header: list[str], options: Format) -> int:
@@ -267,7 +345,13 @@ def person_place(reader: Reader, header: list[str], options: Format) -> int:
     return found[0]
 
 
-def _add_matrix(reader: Reader, first: Line, lines: Iterable[Line]) -> None:
+def _add_matrix(reader: Reader, first: Line, lines: Iterable[Line], table: Table) -> None:
+    if is_turned(first[1][0]):
+        malformed(
+            reader.path,
+            first[0],
+            "the corner says that the states entered are beside the matrix; transpose it and call the corner from",
+        )
     header = first[1][1:]
     if not header:
         malformed(reader.path, first[0], _NO_HEADER)
@@ -279,6 +363,8 @@ def _add_matrix(reader: Reader, first: Line, lines: Iterable[Line]) -> None:
     seen = set[str]()
     for line, cells in lines:
         _check_width(reader, line, cells, len(header) + 1)
+        if any(table.doubtful):  # the first cell is a label
+            malformed(reader.path, line, _DIGITS)
         if cells[0] in seen:
             malformed(reader.path, line, "this row's label is there already")
         seen.add(cells[0])
@@ -297,6 +383,7 @@ BATCH_ROWS = 65_536
 
 def add_parquet(reader: Reader, options: Format) -> None:
     """Add the records of a parquet file; RecordError for a file that is not whole or lacks the columns."""
+    options = dataclasses.replace(options, header=None)  # its columns have names always
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -319,7 +406,7 @@ def add_parquet(reader: Reader, options: Format) -> None:
 def _columns(reader: Reader, schema: Any, options: Format) -> list[str]:
     names = schema.names
     with _as_rules(reader.path):
-        ends, count = options.ends(names), options.count(names)
+        ends, count = options.ends(names), options.count(_without_person(reader, names))
     if ends is None:
         malformed(reader.path, None, f"it needs a column from ({', '.join(FROM)}) and a column to ({', '.join(TO)}), in any case")
     assert ends is not None

@@ -83,6 +83,16 @@ ASKED = {
     "quotes that are none": (read_pairs, '"Heroes" season,b\nb,c\n', "'quotes': False"),
     "UTF-16": (read_pairs, "a,b\nb,a\n".encode("utf-16"), "utf-16"),
     "Latin-1": (read_pairs, "Zürich,b\nb,Zürich\n".encode("latin-1"), "encoding"),
+    "a header of numbers above texts": (read_pairs, "0,1\nA,B\nB,A\n", "header=True"),
+    "a header of other numbers": (read_pairs, "1;2\nx;y\ny;x\nx;x\n", "header=True"),
+    "a header of numbers above sequences": (read_sequences, "0,1,2\nA,B,A\nB,A,B\n", "'header': True"),
+    "printed lists": (read_sequences, "['A', 'B']\n['B', 'A', 'B']\n", "printed lists"),
+    "printed tuples": (read_sequences, "(1, 2)\n(2, 1)\n", "printed lists"),
+    "UTF-16 without a mark": (read_pairs, "a,b\nb,a\n".encode("utf-16-le"), "utf-16-le"),
+    "UTF-16 the other way": (read_sequences, "from,to\nb,a\n".encode("utf-16-be"), "utf-16-be"),
+    "several columns of states, by the file": (read_pairs, "from,to,source,target\na,b,c,d\n", ".csv: the columns"),
+    "a Total row and column": (read_count_matrix, ",a,b,Total\na,1,2,3\nb,3,1,4\nTotal,4,3,7\n", "sums"),
+    "sums without a word": (read_count_matrix, ",a,b,c,d\na,1,2,1,4\nb,3,1,0,4\nc,1,1,1,3\nd,5,4,2,11\n", "sums"),
     "numbers with a comma": (read_count_matrix, ";a;b\na;0,5;1\nb;1;2\n", "a point and not a comma"),
 }
 
@@ -127,6 +137,8 @@ def test_a_wrong_option_of_the_format_is_refused_by_its_name(written):
         {"missing": "skip"},
         {"encoding": "utf-99"},
         {"columns": "a"},
+        {"columns": "Von,Von"},
+        {"columns": "x, x,n"},
     ):
         with pytest.raises(ValueError, match="format"):
             read_pairs(path, format=options)
@@ -237,3 +249,138 @@ def test_a_quote_in_a_release_takes_no_other_records_in(written):
         read_records(path, labels, outside="drop", format={"quotes": True})
     label = written.raw('from,to\nA,"two\nlines"\n')
     assert read_records(label, ("A", "two\nlines")).counts == {(0, 1): 1}
+
+
+UNKNOWN = ["von,nach\n1,2\n2,3\n", "von,nach,n\n1,2,4\n", "von,nach,anzahl\n1,2,4\n", "von,2\n1,2\n2,3\n", "a;b\n1;2\n2;3\n"]
+BARE = [
+    "264,1\n3,4\n2,9\n",
+    "264 1\n3 4\n2 9\n",
+    "264,1,5\n3,4,2\n",
+    "1,1,5\n3,4,2\n",
+    "264,1\n3,4\n",
+    ",4,2\n3,1,1\n",
+    "p,1,2\nq,2,3\n",
+]
+
+
+@pytest.mark.parametrize("content", UNKNOWN + BARE)
+@pytest.mark.parametrize("format", [{}, {"header": "yes"}])
+def test_a_release_refuses_a_first_line_that_names_nothing_it_knows(written, content, format):
+    with pytest.raises(RecordError, match="names no columns") as caught:
+        read_records(written.raw(content), ("1", "2", "3", "4", "5"), outside="drop", format=format)
+    for way in ("columns=FROM,TO", "header=no", "--layout matrix"):
+        assert way in str(caught.value)
+
+
+def test_the_ways_on_from_a_first_line_that_names_nothing(written):
+    labels = ("1", "2", "3")
+
+    def read(content, **options):
+        found = read_records(written.raw(content), labels, outside="drop", **options)
+        return dict(found.counts), found.dropped.total()
+
+    assert read("von,nach\n1,2\n2,3\n", format={"columns": "von,nach"}) == ({(0, 1): 1, (1, 2): 1}, 0)
+    assert read("264,1\n3,2\n2,9\n", layout="pairs", format={"header": "no"}) == ({(2, 1): 1}, 2)
+    assert read("264,1,4\n3,2,5\n", layout="triples", format={"header": "no"}) == ({(2, 1): 5}, 4)
+    assert read("x;3;2;5\ny;9;1;2\n", format={"header": "no", "columns": "3,2,4", "separator": ";"}) == ({(1, 2): 5}, 2)
+    assert read("#1,2\n1,2\n", layout="pairs", format={"header": "no"}) == ({(0, 1): 1}, 1)
+    assert read("zone,1,3\n1,4,5\n") == ({(0, 0): 4, (0, 2): 5}, 0)
+    assert read("what,1,9\n1,4,5\n", layout="matrix") == ({(0, 0): 4}, 5)
+    for options in ({}, {"layout": "matrix"}, {"layout": "triples", "columns": "1,2"}, {"columns": "from,to"}, {"columns": "0,1"}):
+        columns = {"columns": options.pop("columns")} if "columns" in options else {}
+        with pytest.raises(RecordError, match="without a header"):
+            read("1,2\n2,3\n", **options, format={"header": "no", **columns})
+    for content in ("1;2\n", "1,2\n1,2,3\n", "1\n"):
+        with pytest.raises(RecordError, match="the number of cells"):
+            read(content, layout="pairs", format={"header": "no"})
+
+
+@pytest.mark.parametrize("name", ["weight", "Weights", "cnt", "n"])
+def test_counts_under_their_names_are_counts(written, name):
+    import pandas as pd
+
+    from dpjax import MarkovChain
+
+    path = written.text([["from", "to", name], ["A", "B", "7"], ["B", "A", "2"]])
+    assert dict(read_records(path, ("A", "B")).counts) == {(0, 1): 7, (1, 0): 2}
+    assert read_od_counts(path).counts.tolist() == [[0, 7], [2, 0]]
+    frame = pd.DataFrame({"from": ["A", "A", "B"], "to": ["A", "B", "A"], name: [98, 2, 1]})
+    assert float(MarkovChain.from_pairs(frame).matrix[0, 0]) == pytest.approx(0.98)
+
+
+@pytest.mark.parametrize("name", ["size", "Value", "0", "number", "Anzahl"])
+def test_a_column_that_may_hold_counts_is_asked_for(written, name):
+    import pandas as pd
+
+    from dpjax import MarkovChain
+
+    path = written.text([["from", "to", name], ["A", "B", "7"], ["B", "A", "2"]])
+    frame = pd.DataFrame({"from": ["A", "B"], "to": ["B", "A"], name: [98, 1]})
+    for read in (lambda: read_records(path, ("A", "B")), lambda: read_pairs(path), lambda: MarkovChain.from_pairs(frame)):
+        with pytest.raises(ValueError, match="may hold counts"):
+            read()
+    assert read_records(path, ("A", "B"), format={"columns": "from,to"}).counts == {(0, 1): 1, (1, 0): 1}
+    assert read_records(path, ("A", "B"), format={"columns": f"from,to,{name}"}).counts == {(0, 1): 7, (1, 0): 2}
+
+
+def test_a_release_notes_that_other_columns_are_left_out(written):
+    found = read_records(written.raw("from,to,when\nA,B,7\n"), ("A", "B"))
+    assert "Other columns" in " ".join(found.assumed)
+
+
+@pytest.mark.parametrize("corner", ["to", "to\\from", "destination / origin", "next state"])
+def test_a_matrix_whose_rows_are_the_states_entered_is_turned_or_refused(written, corner):
+    import pandas as pd
+
+    from dpjax import MarkovChain
+
+    path = written.text([[corner, "A", "B"], ["A", "0", "1"], ["B", "2", "0"]])
+    for read in (lambda: read_count_matrix(path), lambda: read_records(path, ("A", "B")), lambda: read_probability_matrix(path)):
+        with pytest.raises(ValueError, match=r"[Tt]ranspose it"):
+            read()
+    steps = pd.DataFrame({"a": list("AAAB"), "b": list("ABBA")})
+    right = pd.crosstab(steps.a.rename("from"), steps.b.rename(corner.split("/")[0].split("\\")[0]))
+    assert right.T.index.name != "from"
+    chain, other = MarkovChain.from_counts(right), MarkovChain.from_counts(right.T)
+    assert chain.matrix.tolist() == other.matrix.tolist()
+    assert read_count_matrix(right.T).counts.tolist() == [[1, 2], [1, 0]]
+    first = pd.DataFrame({"to": ["A", "B"], "A": [1, 2], "B": [1, 0]})
+    assert read_count_matrix(first).counts.tolist() == [[1, 2], [1, 0]]
+    assert read_count_matrix(first.rename(columns={"to": "from"})).counts.tolist() == [[1, 1], [2, 0]]
+
+
+def test_a_count_with_a_point_between_semicolons_is_asked_for(written):
+    for count in ("1.000", "12.000"):
+        triples = written.raw(f"from;to;n\nA;B;{count}\nB;A;2\n")
+        matrix = written.raw(f";A;B\nA;0;{count}\nB;1;2\n")
+        for read in (read_od_counts, lambda path: read_records(path, ("A", "B"))):
+            with pytest.raises(ValueError, match="a thousand or 1"):
+                read(triples)
+        for read in (read_count_matrix, lambda path: read_records(path, ("A", "B"))):
+            with pytest.raises(ValueError, match="a thousand or 1"):
+                read(matrix)
+    assert read_probability_matrix(written.raw(";A;B\nA;0.000;1.000\nB;0.500;0.500\n")).matrix.tolist() == [[0, 1], [0.5, 0.5]]
+    assert read_od_counts(written.raw("from,to,n\nA,B,1.000\nB,A,2\n")).counts.tolist() == [[0, 1], [2, 0]]
+    assert read_records(written.raw("from;to\n1.000;2\n"), ("1", "2")).counts == {(0, 1): 1}
+
+
+def test_margins_of_a_frame_are_no_state():
+    import pandas as pd
+
+    from dpjax import MarkovChain
+
+    table = pd.crosstab(pd.Series(list("ABBA"), name="from"), pd.Series(list("BAAA"), name="to"), margins=True)
+    for read in (MarkovChain.from_counts, read_count_matrix):
+        with pytest.raises(ValueError, match="sum is no state"):
+            read(table)
+    assert read_count_matrix(table.iloc[:-1, :-1]).counts.tolist() == [[1, 1], [2, 0]]
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16", "utf-8"])
+def test_no_blank_line_is_counted_where_none_is(written, encoding):
+    for ends in ("\n", "\r\n", "\r"):
+        data = read_pairs(written.raw(f"from,to{ends}a,b{ends}b,a{ends}".encode(encoding)), format={"encoding": encoding})
+        assert "blank" not in " ".join(data.report.assumed)
+    assert "1 blank" in " ".join(
+        read_pairs(written.raw("from,to\na,b\n\nb,a".encode(encoding)), format={"encoding": encoding}).report.assumed
+    )

@@ -105,7 +105,7 @@ def test_the_options_of_the_format_on_the_command(call, files):
     assert "header" in told
     assert call("privatize-model", "good.csv", *BASE, "-o", "o4", "--format", "labels.header=yes")[0] == 0
     (files / "labels.csv").write_text("a\nb\nc\n")
-    for wrong in ("separator", "seperator=;", "separator=!!", "other.header=yes"):
+    for wrong in ("missing=drop", "missing=keep", "separator", "seperator=;", "separator=!!", "other.header=yes"):
         code, _, told = call("privatize-model", "good.csv", *BASE, "-o", "o5", "--format", wrong)
         assert code == 2, wrong
         assert "--format" in told
@@ -148,3 +148,37 @@ def test_an_axis_cannot_be_set_beside_its_values(call, files):
         code, _, told = call("run", "c.toml", "--set", setting, "--dry-run")
         assert code == 2
         assert "is an axis" in told
+
+
+def test_messages_of_the_command_name_its_options(call, files):
+    (files / "quote.csv").write_text('from,to\na,b\n"a" x,b\n')
+    (files / "over.csv").write_text('from,to\na,b\n"a\nb",b\n')
+    (files / "latin.csv").write_bytes("from,to\nä,b\n".encode("latin-1"))
+    (files / "two.csv").write_text("from,to,n,count\na,b,1,2\n")
+    for name, words in (
+        ("quote", "--format quotes=no"),
+        ("over", "--format quotes=yes"),
+        ("latin", "--format encoding=NAME"),
+        ("two", "--format columns=FROM,TO,COUNT"),
+    ):
+        code, _, told = call("privatize-model", f"{name}.csv", *BASE, "-o", name)
+        assert (code, words in told) == (2, True), told
+        assert "format={" not in told
+        assert "in format" not in told
+    base = ("privatize-trajectory", "--epsilon", 1, "--rho", 1, "--price")
+    (files / "pairs.csv").write_text("x,y\nA,B\nB,A\n")
+    code, _, told = call(*base, "--chain", "pairs.csv")
+    assert (code, "--source pairs" in told) == (2, True), told
+    code, _, told = call(*base, "--chain", "pairs.csv", "--source", "pairs")
+    assert (code, "--format header=yes" in told, "True" in told) == (2, True, False), told
+    assert call(*base, "--chain", "pairs.csv", "--source", "pairs", "--format", "header=yes")[0] == 0
+
+
+def test_records_without_a_header_on_the_command(call, files):
+    (files / "bare.csv").write_text("a,b\nb,c\n" * 20)
+    code, _, told = call("privatize-model", "bare.csv", *BASE, "-o", "o1")
+    assert (code, "--format header=no --layout pairs" in told) == (2, True)
+    assert call("privatize-model", "bare.csv", *BASE, "-o", "o2", "--format", "header=no", "--layout", "pairs")[0] == 0
+    code, out, _ = call("privatize-model", "bare.csv", *BASE, "--dry-run", "--format", "header=no", "--format", "columns=2,1")
+    assert code == 0
+    assert "records used: 40 (100.00% of them)" in out
