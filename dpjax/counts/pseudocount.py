@@ -28,7 +28,7 @@ from dpjax._errors import invalid, require
 from dpjax._exact import polya_urn
 from dpjax._random import checked_key
 from dpjax._rationals import as_written, rounded_up, verified
-from dpjax._tracing import frozen_pytree, is_traced, require_concrete
+from dpjax._tracing import conditions, frozen_pytree, is_traced, nan_unless, require_concrete
 from dpjax.counts.accountant import (
     Cost,
     least_pseudocount,
@@ -228,9 +228,10 @@ class PseudocountMechanism(CountMechanism):
 
     def exact_delta(self, epsilon: Real) -> Claim:
         """delta at epsilon >= 0 (scalar or array), rounded up. Traced: unrounded, in the dtype of what is traced."""
-        point = check_epsilon(epsilon)
-        if is_traced(point, self.scale, self.pseudocount):
-            return traced_record_delta(self._relation(), point, *self._public())
+        with conditions() as held:
+            point, public = check_epsilon(epsilon), self._public()
+        if is_traced(point, *public):
+            return nan_unless(held, traced_record_delta(self._relation(), point, *public))
         return plain(self._delta(point))
 
     def exact_epsilon(self, delta: Real) -> Claim:
@@ -238,9 +239,10 @@ class PseudocountMechanism(CountMechanism):
 
         Traced: unrounded, in the dtype of what is traced, with the derivatives of the implicit function.
         """
-        target = check_delta(delta)
-        if is_traced(target, self.scale, self.pseudocount):
-            return traced_record_epsilon(self._relation(), target, *self._public())
+        with conditions() as held:
+            target, public = check_delta(delta), self._public()
+        if is_traced(target, *public):
+            return nan_unless(held, traced_record_epsilon(self._relation(), target, *public))
         return plain(smallest(lambda e: self._delta(e) <= target, np.ones(target.shape)))
 
     def _relation(self) -> str:
@@ -279,9 +281,10 @@ class PseudocountMechanism(CountMechanism):
         mask: Any = np.ones(values.shape[-1:], bool) if support is None else support
         mask = mask if is_traced(mask) else np.asarray(mask, dtype=bool)
         require_all(mask.any(axis=-1), "support", support, "give every row a category")
-        scale, alpha = (jnp.asarray(x, dtype=values.dtype) for x in self._public())
+        with conditions() as held:
+            scale, alpha = (jnp.asarray(x, dtype=values.dtype) for x in self._public())
         concentration = jnp.where(jnp.broadcast_to(jnp.asarray(mask, bool), values.shape), scale * (values + alpha), 0.0)
-        return dirichlet(key, concentration, 1)[0]
+        return nan_unless(held, dirichlet(key, concentration, 1)[0])
 
     def concentrations(self, counts: np.ndarray, support: np.ndarray) -> Float[np.ndarray, "rows n"]:
         """The shapes of the Dirichlet rows of a table, 0 outside the support."""
