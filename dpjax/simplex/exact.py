@@ -118,6 +118,7 @@ def _passing(curve: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def _public(eta: Real, n_records: Real, n_categories: Real, lattice: bool) -> tuple[Numbers, Numbers, Numbers]:
+    domain.check_shapes(eta=eta, n_records=n_records, n_categories=n_categories)
     n = domain.check_count(n_categories, "n_categories", 2)
     records = domain.check_positive(n_records, "n_records")
     border = domain.check_border(eta, n)
@@ -134,6 +135,7 @@ def exact_delta(epsilon: Real, *, k: Real, eta: Real, n_records: Real, n_categor
     `lattice=True` uses that shares are whole multiples of 1/N, so that the smallest share is ceil(N eta)/N. Raises ValueError where
     no two adjacent count vectors lie in the bordered simplex. Theorem 6.
     """
+    domain.check_shapes(epsilon=epsilon, k=k, eta=eta, n_records=n_records, n_categories=n_categories)
     with conditions() as held:
         border, records, n = _public(eta, n_records, n_categories, lattice)
         values = check_epsilon(epsilon), domain.check_k(k), border, records, n
@@ -146,6 +148,7 @@ def exact_epsilon(delta: Real, *, k: Real, eta: Real, n_records: Real, n_categor
     Traced: where the curve passes delta, unrounded, in the dtype of what is traced; its derivatives are those of the implicit function, and 0
     where epsilon is 0.
     """
+    domain.check_shapes(delta=delta, k=k, eta=eta, n_records=n_records, n_categories=n_categories)
     with conditions() as held:
         border, records, n = _public(eta, n_records, n_categories, lattice)
         values = check_delta(delta), domain.check_k(k), border, records, n
@@ -226,6 +229,7 @@ def delta_floor(epsilon: Real, *, eta: Real, n_records: Real, n_categories: Real
     For n = 2 the limit of both directions at the end point. That it is a lower bound rests on the monotonicity in k, found
     numerically. Traced: in the dtype of what is traced.
     """
+    domain.check_shapes(epsilon=epsilon, eta=eta, n_records=n_records, n_categories=n_categories)
     with conditions() as held:
         values = check_epsilon(epsilon), *_public(eta, n_records, n_categories, False)
     if is_traced(*values):
@@ -238,6 +242,7 @@ def epsilon_floor(delta: Real, *, eta: Real, n_records: Real, n_categories: Real
 
     Rounded up; traced: unrounded, in the dtype of what is traced, with the derivatives of the implicit function.
     """
+    domain.check_shapes(delta=delta, eta=eta, n_records=n_records, n_categories=n_categories)
     with conditions() as held:
         values = check_delta(delta), *_public(eta, n_records, n_categories, False)
     if is_traced(*values):
@@ -340,6 +345,7 @@ def renyi_divergence(alpha: Real, *, k: Real, eta: Real, n_records: Real, n_cate
 
     Traced: unrounded, in the dtype of what is traced.
     """
+    domain.check_shapes(alpha=alpha, k=k, eta=eta, n_records=n_records, n_categories=n_categories)
     with conditions() as held:
         border, records, n = _public(eta, n_records, n_categories, False)
         order = float64(alpha, "alpha")

@@ -117,6 +117,12 @@ def expected_kl(C: np.ndarray | jax.Array | list | tuple, k: Real) -> Claim:
     remedy, rule = "give shares, such as counts / counts.sum()", "hold shares, all at least 0, on its last axis"
     require(shares.ndim >= 1, "C", C, remedy, must=rule)
     require_all(shares >= 0, "C", C, remedy, must=rule)
+    batch, given = shares.shape[:-1], np.shape(k)
+    remedy_k = f"its shape {given} must broadcast against the batch of C, {batch}"
+    require(_fits(batch, given), "k", None, remedy_k, problem="is not one number, or one for each row of C")
+    whole = "divide counts by their sum, and the shares' type is a floating one"
+    counted = is_traced(C) and not jnp.issubdtype(shares.dtype, jnp.floating)
+    require(not counted, "C", None, whole, problem="holds whole numbers, not shares")
     if is_traced(shares, k):
         with conditions() as held:
             domain.check_positive(k, "k")
@@ -137,6 +143,14 @@ def expected_kl(C: np.ndarray | jax.Array | list | tuple, k: Real) -> Claim:
     return plain(value)
 
 
+def _fits(*shapes: tuple[int, ...]) -> bool:
+    try:
+        np.broadcast_shapes(*shapes)
+    except ValueError:
+        return False
+    return True
+
+
 def _traced_kl(C: Any, k: Any) -> jax.Array:
     dtype = traced_dtype(C, k)
     shares, concentration = jnp.asarray(C, dtype), jnp.asarray(k, dtype)
@@ -155,6 +169,7 @@ def expected_kl_bound(n_records: Real, n_categories: Real, k: Real, eta: Real | 
     Says nothing of the data: all its arguments are public. n_records must be at least n_categories (every category seen once).
     Arguments broadcast; rounded up. Traced: unrounded, in the dtype of what is traced.
     """
+    domain.check_shapes(n_records=n_records, n_categories=n_categories, k=k, eta=0.0 if eta is None else eta)
     with conditions() as held:
         n = domain.check_count(n_categories, "n_categories", 2)
         records = domain.check_positive(n_records, "n_records")

@@ -201,3 +201,31 @@ def test_a_cost_that_is_none_draws_no_candidate():
         drawn = np.asarray(jax.jit(lambda x, shape=shape: permute_and_flip.sample(KEY, x, 0.7, shape=shape))(costs))
         assert (drawn[..., 0] >= 0).all()
         assert (drawn[..., 1:] == -1).all()
+
+
+def test_shapes_are_checked_under_a_trace():
+    for n in (4, 3):
+        with pytest.raises(InputError, match=rf"C holds {n} shares.*n_categories is 5"):
+            jax.eval_shape(grades().privatize, KEY, jax.ShapeDtypeStruct((n,), np.float32))
+    assert jax.eval_shape(grades().privatize, KEY, jax.ShapeDtypeStruct((7,), np.float32)).shape == (7,)
+    for kind in (np.int32, np.uint8):
+        with pytest.raises(InputError, match="C holds whole numbers, not shares"):
+            jax.eval_shape(lambda C: simplex.expected_kl(C, 20.6), jax.ShapeDtypeStruct((5,), kind))
+
+
+def test_shapes_that_do_not_broadcast_are_named():
+    two, three = np.array([1e-3, 1e-4]), np.array([20.0, 30.0, 40.0])
+    public = {"eta": 0.073, "n_records": 98, "n_categories": 5}
+    calls = (
+        lambda x, y: simplex.exact_epsilon(x, k=y, **public),
+        lambda x, y: simplex.exact_delta(x, k=y, **public),
+        lambda x, y: simplex.renyi_divergence(1 + x, k=y, **public),
+        lambda x, y: simplex.epsilon_floor(x, eta=0.073, n_records=y, n_categories=5),
+        lambda x, y: simplex.expected_kl_bound(98 + x, 5, y),
+        lambda x, y: simplex.expected_kl(jnp.full((2, 5), 0.2), y),
+    )
+    for call in calls:
+        with pytest.raises(InputError, match=r"\(2,\).*\(3,\)|\(3,\).*\(2,\)"):
+            call(two, three)
+        with pytest.raises(InputError, match=r"\(2,\).*\(3,\)|\(3,\).*\(2,\)"):
+            jax.eval_shape(call, jax.ShapeDtypeStruct((2,), np.float32), jax.ShapeDtypeStruct((3,), np.float32))
