@@ -9,7 +9,8 @@ sys.path.insert(0, str(HERE.parent))
 
 project = "dpjax"
 author = "The dpjax developers"
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx.ext.napoleon"]
+napoleon_numpy_docstring = False
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
 html_theme = "furo"

@@ -88,11 +88,11 @@ def require_kind(value: Any, argument: str, kinds: Kinds, remedy: str) -> None:
 
 
 def real_array(value: Any, argument: str, remedy: str, *, must: str = "") -> np.ndarray:
-    """`value` as a float64 array of its own shape, without NaN; text, booleans, complex numbers, ragged lists are refused."""
+    """`value` as a float64 array of its own shape, without NaN; text, masked entries, booleans, complex numbers, ragged lists are refused."""
     import numpy as np
 
     try:
-        given = np.asarray(value)
+        given = np.asarray(None if np.ma.is_masked(value) else value)
         array = given.astype(np.float64) if given.dtype.kind in "iuf" or given.dtype.name == "bfloat16" else None
     except (TypeError, ValueError, OverflowError):
         array = None

@@ -129,6 +129,23 @@ def float_dtype(*values: Any) -> Any:
     return jax.numpy.result_type(*found) if found else jax.dtypes.canonicalize_dtype(float)
 
 
+def non_negative(x: Any) -> Any:
+    """Whether x is 0 or more."""
+    return x >= 0
+
+
+def positive(x: Any) -> Any:
+    """Whether x is more than 0."""
+    return x > 0
+
+
+def sound(value: Any, holds: Callable[[Any], Any]) -> Any:
+    """`value`; NaN in the place of a traced number that is not finite or of which `holds` is not true."""
+    if not is_traced(value):
+        return value
+    return jax.numpy.where(holds(value) & jax.numpy.isfinite(value), value, jax.numpy.nan)
+
+
 def in_float64(function: Callable[_Arguments, Any]) -> Callable[_Arguments, Any]:
     """`function` of concrete arguments run in float64, its arrays returned as NumPy; within another function's trace too, at once."""
 

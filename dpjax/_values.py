@@ -7,7 +7,9 @@ The rule, the same for text files, parquet, data frames and arrays, in research 
 2. A whole number has one spelling, its digits: `1.0`, `1.`, `+1`, `1e+00` and the floating number 1.0 are `1`. A number with a
    fraction keeps its digits (`1.10` is not `1.1`), an exponent without its sign is no number (`1e5` may be hexadecimal), zeros in
    front stay (`007`), and so does the text `-0`.
-3. A missing value is no label and no person: an empty cell, None, NaN, NaT, NA and the words in `MISSING`, in any case. A public list
+3. A date with the time 00:00:00 is the date, as programs write a column of dates; one with another time has a space before the time and no
+   zeros at the end of its seconds. `2 days 00:00:00` is `2 days`. A float32 or float16 is the number of its shortest digits: 0.1 is `0.1`.
+4. A missing value is no label and no person: an empty cell, None, NaN, NaT, NA and the words in `MISSING`, in any case. A public list
    of labels that names such a word keeps it.
 
 The form of a value depends on that value alone, never on other records, so that one record more changes no other record's label.
@@ -18,6 +20,7 @@ frames, Arrow tables, xarray arrays, networkx graphs, SciPy sparse arrays (which
 
 from __future__ import annotations
 
+import datetime
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,13 +32,18 @@ import numpy as np
 from dpjax._errors import InputError, invalid, require
 
 MISSING = frozenset(("", "nan", "+nan", "-nan", "na", "n/a", "#na", "#n/a", "<na>", "null", "none", "nat"))
-_UNSEEN = "\ufeff\u200b\u200e\u200f\u2060"
+# what shows nothing: byte-order mark, zero-width space, joiners, soft hyphen, marks and isolates of the direction of text
+_UNSEEN = (
+    "\ufeff\u200b\u200c\u200d\u2060\u2061\u2062\u2063\u2064\u00ad\u180e"
+    "\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+)
 _NUMBER = re.compile(r"([+-]?)(0|[1-9][0-9]*)(?:(\.)([0-9]*))?(?:[eE]([+-][0-9]{1,3}))?")
 _START = frozenset("0123456789+-")
+_MOMENT = re.compile(r"(?:([0-9]{4}-[0-9]{2}-[0-9]{2})[ T]|(-?[0-9]+ days) )([+]?[0-9]{2}:[0-9]{2}:[0-9]{2})(?:[.]([0-9]{1,9}))?")
 
 
 def canonical(text: str) -> str:
-    """The one form of a text, by rules 1 and 2."""
+    """The one form of a text, by rules 1 to 3."""
     if text.isascii():
         text = text.strip()
     else:
@@ -45,7 +53,21 @@ def canonical(text: str) -> str:
             pass
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return _whole(text) if text[:1] in _START and text else text
+    if text[:1] not in _START or not text:
+        return text
+    return _moment(text) if ":" in text else _whole(text)
+
+
+def _moment(text: str) -> str:
+    """The one spelling of a date with a time, or of a number of days and hours, by rule 3; any other text as it is."""
+    found = _MOMENT.fullmatch(text)
+    if found is None:
+        return text
+    date, days, time, fraction = found.groups()
+    parts = (fraction or "").rstrip("0")
+    if not parts and time.removeprefix("+") == "00:00:00":
+        return date or days
+    return f"{date or days} {time}{'.' * bool(parts)}{parts}"
 
 
 def _whole(text: str) -> str:
@@ -80,8 +102,11 @@ def text_of(value: Any) -> str:
         return ""
     if isinstance(value, bytes):
         return canonical(value.decode("utf-8", "surrogateescape"))
-    if isinstance(value, np.generic):
-        return canonical(str(value)) if isinstance(value, np.floating) else text_of(value.item())
+    value = plain(value)
+    if isinstance(value, datetime.timedelta):
+        hours, minutes, seconds = value.seconds // 3600, value.seconds // 60 % 60, value.seconds % 60
+        fraction = f"{value.microseconds:06}{getattr(value, 'nanoseconds', 0):03}"
+        return canonical(f"{value.days} days {'+' if value.days < 0 else ''}{hours:02}:{minutes:02}:{seconds:02}.{fraction}")
     return canonical(repr(value) if isinstance(value, float) else str(value))
 
 
@@ -95,10 +120,58 @@ def is_missing_object(value: Any) -> bool:
         return False
 
 
+def plain(value: Any) -> Any:
+    """A value of NumPy as one of Python: a float32 or float16 is the number that its shortest digits spell, as a CSV writes it."""
+    if not isinstance(value, np.generic):
+        return value
+    if isinstance(value, np.floating) and value.dtype.itemsize < 8:
+        return float(str(value))
+    if isinstance(value, np.datetime64 | np.timedelta64) and not np.isnat(value):
+        micro = value.astype(f"{'datetime' if isinstance(value, np.datetime64) else 'timedelta'}64[us]")
+        return micro.item() if micro == value else str(value)
+    return value.item()
+
+
+_NARROW = {"float16": np.float16, "halffloat": np.float16, "float32": np.float32, "float": np.float32, "float[pyarrow]": np.float32}
+
+
+def values_of(column: Any) -> list[Any]:
+    """The values of Python that a list, an array of one axis, or a column of a frame or an Arrow table holds; None where it is masked."""
+    kind = getattr(column, "dtype", None) if hasattr(column, "dtype") else getattr(column, "type", None)
+    for inside in ("categories", "value_type"):  # of a column of categories, or coded by a dictionary
+        kind = getattr(getattr(kind, inside, kind), "dtype", getattr(kind, inside, kind))
+    if isinstance(column, np.ndarray):
+        as_they_are = column.dtype.name not in _NARROW and column.dtype.kind not in "mM"
+        return column.tolist() if as_they_are else [plain(value) for value in column]
+    if str(getattr(kind, "extension_name", "")).startswith("pandas."):  # Arrow gives the numbers that stand for periods
+        column = column.to_pandas()
+    read = next((getattr(column, name) for name in ("to_pylist", "tolist", "to_list") if hasattr(column, name)), None)
+    values = list(column) if read is None else read()
+    return _as_written(values, kind)
+
+
+def _as_written(values: list[Any], kind: Any) -> list[Any]:
+    """The values of a column of type `kind`: those of float32 and float16, which come as float, as the numbers that they spell."""
+    narrow = _NARROW.get(str(getattr(kind, "name", kind)).lower())
+    if narrow is None:
+        return [plain(value) for value in values]
+    return [plain(narrow(value)) if isinstance(value, float) and value == value else value for value in values]
+
+
+def unmasked(values: Any, argument: str) -> Any:
+    """The data of a masked array of NumPy, InputError where an entry is masked: it is missing; anything else as it is."""
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    masked = np.argwhere(np.ma.getmaskarray(values))
+    if len(masked):
+        where = f"{argument}[{', '.join(map(str, masked[0].tolist()))}]"
+        invalid(where, None, "fill it, with 0 where there is no transition", problem="is masked, so it is missing")
+    return values.data
+
+
 def label_of(value: Any) -> Any:
     """A state's label made of a value of Python: canonical text, a whole number as int, anything else as it is; None where it is missing."""
-    if isinstance(value, np.generic):
-        value = value.item()
+    value = plain(value)
     if isinstance(value, str):
         text = canonical(value)
         return None if is_missing_text(text) else text
@@ -113,7 +186,7 @@ def key_of(label: Any) -> Any:
     """What two labels share exactly if they are one by the rule, whatever their types: 1, 1.0, "1" and " 1.0" share "1"."""
     if isinstance(label, tuple):
         return tuple(key_of(part) for part in label)
-    if isinstance(label, str | bytes | int | float | Decimal | np.generic):
+    if isinstance(label, str | bytes | int | float | Decimal | np.generic | datetime.date | datetime.timedelta):
         return text_of(label)
     return label
 
@@ -127,14 +200,20 @@ def states_of_values(values: Iterable[Any], where: str, known: Sequence[Any] | N
     """
     named = {} if known is None else {key_of(label): label for label in known}
     labels: dict[Any, Any] = {}
+    seen: dict[Any, Any] = {}
     by_key: dict[Any, Any] = {}
     for value in values:
         try:
-            if value in labels:
-                continue
+            met = seen.get(value, _NONE)
         except TypeError:
             invalid(where, value, "a state is a text, a number or another hashable value")
+        if met is value and met is not _NONE:
+            continue
         key = key_of(value)
+        if met is not _NONE:
+            _require_one_value(met, value, key, where)
+            continue
+        seen[value] = value
         label = named.get(key, None if known is not None and _is_missing(value) else label_of(value))
         if label is None:
             remedy = "a missing value is no state: leave it out, or name it among labels= where it is a state's name"
@@ -146,6 +225,15 @@ def states_of_values(values: Iterable[Any], where: str, known: Sequence[Any] | N
     return labels
 
 
+_NONE = object()
+
+
+def _require_one_value(met: Any, value: Any, key: Any, where: str) -> None:
+    """InputError for a value that Python takes for another one, and the rule does not: True and 1, False and 0."""
+    if key_of(met) != key:
+        invalid(where, value, f"Python takes it for {met!r}: give texts, such as {text_of(value)!r}, where both are states")
+
+
 def _is_missing(value: Any) -> bool:
     return is_missing_text(canonical(value)) if isinstance(value, str) else is_missing_object(value)
 
@@ -153,11 +241,13 @@ def _is_missing(value: Any) -> bool:
 def require_labels(labels: Sequence[Any]) -> None:
     """InputError for a label that is missing (NaN, None, an empty text), or for two that are one by the rule; words such as NA stay."""
     seen: dict[Any, Any] = {}
+    equal: dict[Any, Any] = {}
     for label in labels:
         try:
-            hash(label)
+            met = equal.setdefault(label, label)
         except TypeError:
             invalid("label", label, "a label is a text, a number or another hashable value")
+        _require_one_value(met, label, key_of(label), "label")
         empty = not canonical(label) if isinstance(label, str) else is_missing_object(label)
         require(not empty, "label", label, "it is a missing value: give every state a label")
         key = key_of(label)
@@ -180,18 +270,20 @@ def frame_of(table: Any) -> Frame | None:
     """A data frame or an Arrow table as plain columns; None for anything else."""
     kind = type(table).__name__
     if hasattr(table, "column_names") and hasattr(table, "to_pydict"):  # an Arrow table or record batch
-        columns = [table.column(i).to_pylist() for i in range(len(table.column_names))]
+        columns = [values_of(table.column(i)) for i in range(len(table.column_names))]
         return Frame(f"the {kind}", tuple(table.column_names), None, [list(row) for row in zip(*columns, strict=True)])
     if not (hasattr(table, "columns") and hasattr(table, "to_numpy") and hasattr(table, "shape") and len(table.shape) == 2):
         return None
     if hasattr(table, "iloc"):  # pandas
-        side = None if _is_default(table.index) else tuple(table.index.tolist())
-        columns = [table.iloc[:, i].tolist() for i in range(table.shape[1])]
+        side = None if _is_default(table.index) else tuple(values_of(table.index))
+        columns = [values_of(table.iloc[:, i]) for i in range(table.shape[1])]
         rows = [list(row) for row in zip(*columns, strict=True)] if columns else []
-        names = tuple(table.columns.tolist())
+        names = tuple(values_of(table.columns))
         return Frame(f"the {kind}", tuple(range(len(names))) if _is_default(table.columns) else names, side, rows)
     if hasattr(table, "rows"):  # polars
-        return Frame(f"the {kind}", tuple(table.columns), None, [list(row) for row in table.rows()])
+        columns = [list(column) for column in zip(*table.rows(), strict=True)]
+        columns = [_as_written(*both) for both in zip(columns, getattr(table, "dtypes", [None] * len(columns)), strict=True)]
+        return Frame(f"the {kind}", tuple(table.columns), None, [list(row) for row in zip(*columns, strict=True)])
     return Frame(f"the {kind}", tuple(table.columns), None, np.asarray(table.to_numpy(), dtype=object).tolist())
 
 
@@ -207,6 +299,7 @@ def matrix_of(values: Any, labels: Iterable[Any] | None, argument: str) -> tuple
     an object with labels of its own, is the order of the states and must name the same ones.
     """
     wanted = None if labels is None else listed_labels(labels)
+    values = unmasked(values, argument)
     found = _labelled(values, argument)
     if found is None:
         return values, wanted
@@ -228,7 +321,7 @@ def matrix_of(values: Any, labels: Iterable[Any] | None, argument: str) -> tuple
     across = [order[key_of(label)] for label in (columns if columns is not None else rows or ())]
     size = (len(states), len(states))
     require(numbers.shape == size, f"the shape of {argument}", numbers.shape, f"give {size}, a row and a column for each label")
-    return numbers[np.argsort(down)][:, np.argsort(across)], tuple(_plain(label) for label in states)
+    return numbers[np.argsort(down)][:, np.argsort(across)], tuple(plain(label) for label in states)
 
 
 def vector_of(values: Any, labels: Sequence[Any], argument: str) -> Any:
@@ -238,28 +331,28 @@ def vector_of(values: Any, labels: Sequence[Any], argument: str) -> Any:
     elif hasattr(values, "iloc") and hasattr(values, "index") and len(getattr(values, "shape", ())) == 1:
         if _is_default(values.index):
             return values.to_numpy()
-        names, numbers = values.index.tolist(), values.tolist()
+        names, numbers = values_of(values.index), values.tolist()
     elif hasattr(values, "dims") and hasattr(values, "coords") and len(values.dims) == 1:
         if values.dims[0] not in values.coords:
             return values.values
-        names, numbers = values.coords[values.dims[0]].values.tolist(), values.values.tolist()
+        names, numbers = values_of(values.coords[values.dims[0]].values), values.values.tolist()
     else:
-        return values
+        return unmasked(values, argument)
     require_labels(names)
     _require_same(argument, names, labels, (argument, "the chain"))
     by_key = {key_of(name): number for name, number in zip(names, numbers, strict=True)}
     return np.array([by_key[key_of(label)] for label in labels])
 
 
-def listed_labels(labels: Iterable[Any]) -> tuple[Any, ...]:
-    """The labels that a caller gives, as a tuple; InputError for a set or a table, which has no order."""
+def listed_labels(labels: Any, argument: str = "labels") -> tuple[Any, ...]:
+    """The labels that a caller gives, as a tuple; InputError for what is no list: one text, one number, a set or a table, which has no order."""
+    if isinstance(labels, str | bytes):
+        invalid(argument, labels, "it is one text: give a list, such as ['A', 'B']")
     ordered = not isinstance(labels, set | frozenset | Mapping)
-    require(ordered, "labels", labels, "give a list: a set has no order, and labels go with rows by their order")
-    return tuple(_plain(label) for label in (labels.tolist() if hasattr(labels, "tolist") else labels))
-
-
-def _plain(label: Any) -> Any:
-    return label.item() if isinstance(label, np.generic) else label
+    require(ordered, argument, labels, "give a list: a set has no order, and labels go with rows by their order")
+    one_axis = hasattr(labels, "__iter__") and len(getattr(labels, "shape", (0,))) == 1
+    require(one_axis, argument, labels, "give a list, such as ['A', 'B']")
+    return tuple(values_of(labels))
 
 
 def _require_same(argument: str, one: Sequence[Any], other: Sequence[Any], names: tuple[str, str]) -> None:
@@ -305,7 +398,7 @@ def _of_frame(frame: Frame, argument: str) -> Labelled:
 def _of_xarray(values: Any, argument: str) -> Labelled:
     require(len(values.dims) == 2, f"the dimensions of {argument}", tuple(values.dims), "give one array of two, from and to")
     names = [squashed(name) for name in values.dims]
-    rows, columns = (tuple(values.coords[d].values.tolist()) if d in values.coords else None for d in values.dims)
+    rows, columns = (tuple(values_of(values.coords[d].values)) if d in values.coords else None for d in values.dims)
     numbers = np.asarray(values.values)
     swapped = any(names == [to, start] for start, to in ENDS)
     return (columns, rows, numbers.T) if swapped else (rows, columns, numbers)

@@ -21,9 +21,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from scipy import sparse
 
-from dpjax._errors import invalid, require
+from dpjax._errors import invalid, real_array, require
 from dpjax._tracing import check_traced, checking, is_traced, require_concrete
-from dpjax._values import matrix_of, require_labels, vector_of
+from dpjax._values import key_of, matrix_of, require_labels, vector_of
 from dpjax.chains import counting as structure
 from dpjax.chains import mixing as entropy
 from dpjax.chains import stationary
@@ -193,14 +193,14 @@ class MarkovChain:
         return self.stationary_distribution() if self.initial is None else self.initial
 
     def index(self, label: Hashable) -> int:
-        """The index of a label, which is static under a trace too; ValueError for one that is no state."""
-        require(
-            label in self._index_of,
-            "label",
-            label,
-            f"it is not among the labels of this chain of {self.n_states} states: give one of them",
-        )
-        return self._index_of[label]
+        """The index of a label in any spelling of it (docs/reading.md), static under a trace too; ValueError for one that is no state."""
+        try:
+            found = self._index_of.get(key_of(label))
+        except TypeError:  # a list, which is no label
+            found = None
+        if found is None:
+            invalid("label", label, f"it is not among the labels of this chain of {self.n_states} states: give one of them")
+        return found
 
     def stationary_distribution(self) -> Float[np.ndarray, " n"] | Float[Array, "*batch n"]:
         """The stationary distribution, float64; zero on transient states; ValueError naming the classes if several are closed.
@@ -290,7 +290,7 @@ class MarkovChain:
 
     @functools.cached_property
     def _index_of(self) -> dict[Hashable, int]:
-        return {label: i for i, label in enumerate(self.labels)}
+        return {key_of(label): i for i, label in enumerate(self.labels)}
 
     def tree_flatten_with_keys(self) -> tuple[tuple[tuple[Any, Any], ...], Structure]:
         """The probabilities and the initial law, by name, and what is static."""
@@ -401,7 +401,8 @@ def _checked_law(initial: Any, n: int) -> Float[np.ndarray, " n"] | Float[Array,
         return None
     if is_traced(initial):
         return _kept_law(jnp.asarray(initial), n)
-    law = np.array(initial, dtype=np.float64)
+    remedy = f"give {n} probabilities, one for each state, or a table of them by label"
+    law = real_array(initial, "initial", remedy).copy()
     require(law.shape == (n,), "the shape of initial", law.shape, _one_law(law, n))
     good = np.isfinite(law).all() and (law >= 0).all() and abs(law.sum() - 1) <= row_sum_tolerance(np.asarray(initial).dtype)
     require(bool(good), "initial", law, "divide it by its sum", must="be finite, not negative and sum to 1")

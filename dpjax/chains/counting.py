@@ -34,7 +34,7 @@ from scipy import sparse
 
 from dpjax._errors import invalid, require
 from dpjax._tracing import at_once, check_traced, checking, require_concrete
-from dpjax._values import listed_labels, matrix_of, pair_rows, states_of_values
+from dpjax._values import listed_labels, matrix_of, pair_rows, require_labels, states_of_values, values_of
 
 
 def following_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -74,7 +74,7 @@ def as_floats(P: Any) -> np.ndarray:
         P = P.toarray()
     elif hasattr(P, "host_matrix"):
         return as_floats(P.host_matrix())
-    array = np.asarray(matrix_of(P, None, "P")[0])
+    array = _array_of(matrix_of(P, None, "P")[0])
     try:
         return array if array.dtype == np.float32 else array.astype(np.float64)
     except (TypeError, ValueError):
@@ -149,14 +149,34 @@ def is_sparse(P: Any) -> bool:
 
 
 def support(P: Any) -> sparse.csr_array:
-    """The pattern of `P`, dense or sparse: a boolean csr_array, True where an entry is above 0; stored zeros are no edges."""
+    """The pattern of `P`: a boolean csr_array, True where an entry is above 0; stored zeros are no edges.
+
+    P: probabilities or counts, dense, sparse, labelled, a list of rows or a MarkovChain; InputError for entries that are negative or not finite.
+    """
     require_concrete(
         P, "P", "find classes and periods outside the transformed function: they are read from the pattern of the matrix"
     )
-    pattern = sparse.csr_array(P > 0)
+    P = P.host_matrix() if hasattr(P, "host_matrix") else P
+    given: Any = sparse.csr_array(P) if is_sparse(P) else _array_of(matrix_of(P, None, "P")[0])
+    require(given.ndim == 2 and given.shape[0] == given.shape[1], "the shape of P", given.shape, "give a square matrix (n, n)")
+    real = given.dtype.kind in "biuf" or given.dtype.name == "bfloat16"
+    require(real, "the type of P", str(given.dtype), "give an array of numbers, (n, n)")
+    values = given.data if is_sparse(given) else given
+    wrong = ~(np.isfinite(values) & (values >= 0))
+    if wrong.any():
+        i, j = _position(given, wrong)
+        invalid(f"P[{i}, {j}]", given[i, j].item(), "give finite entries that are not negative")
+    pattern = sparse.csr_array(given > 0)
     pattern.eliminate_zeros()
-    require(pattern.ndim == 2 and pattern.shape[0] == pattern.shape[1], "the shape", pattern.shape, "give a square matrix (n, n)")
     return pattern
+
+
+def _array_of(P: Any) -> np.ndarray:
+    """`P` as an array of NumPy; InputError for rows of several lengths."""
+    try:
+        return np.asarray(P)
+    except ValueError:
+        invalid("P", None, "give an array of numbers, (n, n)", problem="holds rows of several lengths")
 
 
 def communicating_classes(P: Any) -> list[Int[np.ndarray, _]]:
@@ -180,7 +200,8 @@ def closed_classes(P: Any) -> list[Int[np.ndarray, _]]:
 
 def transient_states(P: Any) -> Int[np.ndarray, " size"]:
     """On the host: the states of `P` outside every closed class, increasing."""
-    return np.setdiff1d(np.arange(P.shape[0]), np.concatenate(closed_classes(P)))
+    closed = closed_classes(P)
+    return np.setdiff1d(np.concatenate(communicating_classes(P)), np.concatenate(closed))
 
 
 def is_irreducible(P: Any) -> bool:
@@ -304,7 +325,7 @@ def _sequences(sequences: Any) -> list[list[Any]]:
         if not ordered or len(getattr(sequence, "shape", (0,))) != 1:
             what = "a text" if isinstance(sequence, str | bytes) else repr(sequence)[:60]
             invalid(f"sequences[{number}]", None, remedy, problem=f"is {what}, no sequence of states")
-        listed.append(sequence.tolist() if hasattr(sequence, "tolist") else list(sequence))
+        listed.append(values_of(sequence))
     return listed
 
 
@@ -315,7 +336,8 @@ def largest_class_of_counts(counts: Any, labels: Sequence[Hashable] | None = Non
     several, the one with the smallest index. ValueError where no class has two states.
     """
     whole = whole_counts(counts)
-    named = tuple(range(whole.shape[0])) if labels is None else tuple(labels)
+    named = tuple(range(whole.shape[0])) if labels is None else listed_labels(labels)
+    require_labels(named)
     require(len(named) == whole.shape[0], "the number of labels", len(named), f"give {whole.shape[0]} labels, one for each state")
     states = largest_class(whole)
     require(

@@ -77,6 +77,7 @@ from dpjax.chains.counting import (
     closed_classes,
     following_dtype,
     period,
+    refuse,
     require_irreducible,
     require_one_square,
     require_square,
@@ -125,7 +126,7 @@ def entropy_rate_of_sparse(P: sparse.csr_array, pi: Float[np.ndarray, " n"]) -> 
 @jax.jit
 def _row_entropies(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n"]:
     inside = P > 0
-    return -jnp.where(inside, P * jnp.log(jnp.where(inside, P, 1)), 0).sum(-1)
+    return -jnp.where(inside, P * jnp.log(jnp.where(inside, P, 1)), jnp.where(P == 0, 0, jnp.nan)).sum(-1)
 
 
 def ergodicity_coefficient(P: Any, norm: str = "inf") -> Any:
@@ -194,15 +195,18 @@ _LONGEST = 60  # doublings of the time
 def second_eigenvalue_modulus(P: Any) -> Any:
     """|lambda_2| of each matrix, (*batch, n, n) -> (*batch,), between 0 and 1 but for rounding: NumPy float64, in its own type of a traced P.
 
-    Under jit, vmap and scan, on CPUs and GPUs (XLA has no such eigenvalues on TPUs). Differentiable once, where |lambda_2| is above 0 and
+    ValueError for a matrix that is not stochastic. Under jit, vmap and scan, on CPUs and GPUs (XLA has no such eigenvalues on TPUs).
+    Differentiable once, where |lambda_2| is above 0 and
     lambda_2 is simple or half of a conjugate pair.
     """
     if isinstance(P, jax.core.Tracer):
         require_square(P)
         check_traced_matrix(P)
         return jnp.sort(jnp.abs(jnp.linalg.eigvals(P)), axis=-1)[..., -2]
-    array = as_floats(P).astype(np.float64)
-    require_square(array)
+    given = np.asarray(P) if isinstance(P, jax.Array) else as_floats(P)
+    require_square(given)
+    array = given.astype(np.float64)
+    refuse(given, array.min(initial=np.inf), np.abs(array.sum(-1) - 1).max(initial=0))
     return np.sort(np.abs(np.linalg.eigvals(array)), axis=-1)[..., -2]
 
 

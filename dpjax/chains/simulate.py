@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from scipy import sparse
 
-from dpjax._errors import require, require_whole
+from dpjax._errors import real_array, require, require_whole
 from dpjax._random import checked_key
 from dpjax._tracing import at_once, check_traced
 from dpjax.chains.chain import MarkovChain, SparseRows
@@ -99,6 +99,8 @@ def cumulative_start(initial: Any, table: TransitionTable) -> Float[Array, " n"]
             check_traced((initial >= 0) & (initial < n), "initial", f"be the index of a state, 0 to {n - 1}")
         law = jax.nn.one_hot(initial, n, dtype=dtype) if whole else initial.astype(dtype)
         return _traced_running_sums(law[None])[0]
+    remedy = f"give the index of a state, 0 to {n - 1}, or a law on {n} states"
+    real_array(initial, "initial", remedy)
     start = np.asarray(initial)
     if start.ndim == 0:
         require(start.dtype.kind in "iu" and 0 <= int(start) < n, "initial", initial, f"give the index of a state, 0 to {n - 1}")

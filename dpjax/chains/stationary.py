@@ -343,9 +343,12 @@ def stationary_distribution(P: Float[Array, "*batch n n"]) -> Float[Array, "*bat
 
 
 def finite_stationary(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n"]:
-    """`gth`, checked, its NaN done again in float64; several closed classes are a ValueError; a trace gets `gth` as it is."""
+    """`gth`, checked, its NaN done again in float64; several closed classes are a ValueError.
+
+    A trace gets `gth`, and NaN where an entry is negative or NaN.
+    """
     if isinstance(P, jax.core.Tracer):
-        return gth(P)
+        return jnp.where((P >= 0).all((-2, -1))[..., None], gth(P), jnp.nan)
     with jax.debug_nans(False):  # a NaN is a mark here, which is looked at below
         pi = gth(P)
         least, gap, failed = np.asarray(_marks(P, pi))

@@ -32,6 +32,7 @@ from dpjax.counts.postprocess import (
     checked_counts,
     dirichlet_error,
     dirichlet_errors,
+    plain_table,
     reference_shares,
     uniform_error,
     uniform_rows,
@@ -138,6 +139,7 @@ class DirichletRows(CountMechanism):
     def privatize(self, key: Array, counts: Any, support: Any = None) -> Float[Array, "*batch n"]:
         """Private shares of each row, (*batch, rows, n), on the public support of the rows. A simulation."""
         key = checked_key(key)
+        counts, support = plain_table(counts, support)
         values = checked_counts(counts)
         shares = values / values.sum(axis=-1, keepdims=True)
         with conditions() as held:

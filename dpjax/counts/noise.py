@@ -24,7 +24,7 @@ from jaxtyping import Array, Bool, Float, Key
 
 from dpjax._errors import invalid, require
 from dpjax._random import checked_key, open_uniform
-from dpjax.counts.postprocess import POST_PROCESSING, checked_counts, expected_kl_floored, noise_error, reach_of
+from dpjax.counts.postprocess import POST_PROCESSING, checked_counts, expected_kl_floored, noise_error, plain_table, reach_of
 from dpjax.counts.protocol import FULL, AuditPair, CountMechanism, Errors, ExactSampler, Law, Options, worst_pair
 
 CAP = 2**62
@@ -103,6 +103,7 @@ class NoiseMechanism(CountMechanism):
         parameter, so that the derivative in the counts is that of the way to the simplex.
         """
         key = checked_key(key)
+        counts, support = plain_table(counts, support)
         values = checked_counts(counts)
         mask = None if support is None else jnp.asarray(support, bool)
         noise, parameter = self.noise(np.dtype(values.dtype))

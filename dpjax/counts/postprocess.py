@@ -48,8 +48,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 from scipy import special
 
-from dpjax._errors import require
+from dpjax._errors import real_array, require
 from dpjax._tracing import check_traced, is_traced
+from dpjax._values import frame_of, key_of, matrix_of, unmasked
 
 
 def is_number(value: Any) -> bool:
@@ -92,14 +93,43 @@ def checked_postprocess(postprocess: str) -> None:
     )
 
 
+def plain_table(counts: Any, support: Any = None) -> tuple[Any, Any]:
+    """(counts, support) of `privatize` as plain arrays in one order of labels; traced ones and plain ones as they are.
+
+    A frame or another labelled object whose rows and columns name the same states is aligned, the rows' order first; where the rows name other
+    things, such as groups, columns stay in their order. A support with labels is brought into the order of the counts.
+    """
+    if is_traced(counts) or is_traced(support):
+        return counts, support
+    counts, names = _plain(counts, None, "counts")
+    return counts, None if support is None else _plain(support, names, "support")[0]
+
+
+def _plain(table: Any, names: tuple[Any, ...] | None, argument: str) -> tuple[Any, tuple[Any, ...] | None]:
+    if hasattr(table, "toarray"):
+        return table.toarray(), None
+    frame = frame_of(table)
+    if frame is not None and frame.side is not None and not {*map(key_of, frame.side)} & {*map(key_of, frame.columns)}:
+        require(names is None, argument, None, "give an array in the order of the counts", problem="has other labels than they")
+        return np.array(frame.values), None
+    if frame is not None and frame.side is None and not isinstance(frame.values[0][0] if frame.values else 0, str):
+        rows = np.array(frame.values)
+        if rows.ndim != 2 or rows.shape[0] != rows.shape[1]:
+            return rows, None
+    if len(getattr(table, "shape", ())) == 1 and hasattr(table, "to_numpy"):
+        return table.to_numpy(), None
+    return matrix_of(table, names, argument) if frame is not None or hasattr(table, "dims") else (unmasked(table, argument), None)
+
+
 def checked_counts(counts: np.ndarray | Array) -> Float[Array, "*shape"]:
     """Counts as a JAX float array of their own or the default type; whole and at least 0 where they have a value."""
     if is_traced(counts):
         check_traced((counts >= 0) & (counts == jnp.round(counts)), "counts", "be whole numbers, 0 or more")
     else:
-        known = np.asarray(counts, np.float64)
+        remedy = "give whole numbers, 0 or more, rows on the last axis"
+        known = real_array(counts, "counts", remedy)
         good = known.ndim >= 1 and bool((np.isfinite(known) & (known >= 0) & (known == np.floor(known))).all())
-        require(good, "counts", counts, "give whole numbers, 0 or more, rows on the last axis")
+        require(good, "counts", counts, remedy)
     if isinstance(counts, jax.Array) and jnp.issubdtype(counts.dtype, jnp.floating):
         return counts
     return jnp.asarray(counts, jax.dtypes.canonicalize_dtype(float))

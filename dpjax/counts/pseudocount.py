@@ -38,7 +38,7 @@ from dpjax.counts.accountant import (
     traced_record_epsilon,
 )
 from dpjax.counts.neighbours import Neighbours, given
-from dpjax.counts.postprocess import dirichlet_errors, pseudocount_error
+from dpjax.counts.postprocess import dirichlet_errors, plain_table, pseudocount_error
 from dpjax.counts.protocol import (
     CountMechanism,
     Errors,
@@ -276,6 +276,7 @@ class PseudocountMechanism(CountMechanism):
         leading axes of counts are a batch of independent draws.
         """
         key = checked_key(key)
+        counts, support = plain_table(counts, support)
         check_counts(counts)
         values = as_float(counts)
         mask: Any = np.ones(values.shape[-1:], bool) if support is None else support

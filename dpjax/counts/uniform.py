@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float
 from dpjax._random import checked_key
 from dpjax._tracing import frozen_pytree, is_traced
 from dpjax.counts.neighbours import Neighbours, given
-from dpjax.counts.postprocess import checked_counts, uniform_rows
+from dpjax.counts.postprocess import checked_counts, plain_table, uniform_rows
 from dpjax.counts.protocol import AuditPair, CountMechanism, Errors, Law, register
 
 
@@ -64,6 +64,7 @@ class UniformGuess(CountMechanism):
     def privatize(self, key: Array, counts: Any, support: Any = None) -> Float[Array, "*batch n"]:
         """The uniform rows, (*batch, n)."""
         key = checked_key(key)
+        counts, support = plain_table(counts, support)
         values = checked_counts(counts)
         mask = jnp.ones(values.shape, bool) if support is None else jnp.broadcast_to(jnp.asarray(support, bool), values.shape)
         return mask.astype(values.dtype) / mask.sum(axis=-1, keepdims=True).astype(values.dtype)

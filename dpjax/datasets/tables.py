@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from dpjax._errors import InputError, invalid, require
-from dpjax._values import COUNTS, canonical, ends_of, frame_of, is_missing_text, squashed, text_of
+from dpjax._values import COUNTS, canonical, ends_of, frame_of, is_missing_text, squashed, text_of, values_of
 from dpjax.datasets.text import (
     PathLike,
     Progress,
@@ -133,6 +133,7 @@ class Table:
         ragged: whether rows may have different lengths, as sequences do.
         recognised: whether cells are the line that names the columns. With it that line alone decides the format, and comments stand above
             it alone.
+        breaks: whether a quoted cell may hold line breaks; others are refused, unless the format says quotes=yes. None: all may.
     """
 
     def __init__(
@@ -142,10 +143,11 @@ class Table:
         *,
         ragged: bool = False,
         recognised: Callable[[list[str]], bool] | None = None,
+        breaks: Callable[[str], bool] | None = None,
         progress: Progress | None = None,
     ) -> None:
         self.format = Format.of(options)
-        self.ragged, self.recognised, self.progress = ragged, recognised, progress
+        self.ragged, self.recognised, self.breaks, self.progress = ragged, recognised, breaks, progress
         self.passed = Counter[str]()
         self._said: list[str] = []
         self.frame = None if isinstance(source, str | pathlib.Path) else frame_of(source)
@@ -254,7 +256,13 @@ class Table:
         except csv.Error as error:
             remedy = "correct its quotes, or pass format={'quotes': False} where they are part of the cells"
             invalid_file(self.path, f"line {at[0]} is broken ({str(error).split(' - ')[0]})", remedy)
-        return at[0], [canonical(cell) for cell in found]
+        cells = [canonical(cell) for cell in found]
+        if self.breaks is not None and not self.format.quotes and at[0] > number:
+            for raw, cell in zip(found, cells, strict=True):
+                if "\n" in raw and not ("\n" in cell and self.breaks(cell)):
+                    remedy = "correct its quotes, or pass format={'quotes': True} where quoted cells hold line breaks"
+                    invalid_file(self.path, f"line {number} opens a quote that another line closes", remedy)
+        return at[0], cells
 
     def _by_first_line(self) -> tuple[str, bool]:
         """The format that makes the first row one that is recognised; where none does, that of its first separator."""
@@ -469,7 +477,7 @@ def parquet_rows(path: PathLike) -> Iterator[Line]:
             yield 1, [canonical(name) for name in names]
             line = 1
             for batch in file.iter_batches(batch_size=65_536):
-                for row in zip(*(batch.column(i).to_pylist() for i in range(len(names))), strict=True):
+                for row in zip(*(values_of(batch.column(i)) for i in range(len(names))), strict=True):
                     line += 1
                     yield line, [text_of(cell) for cell in row]
         except pa.ArrowException as error:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
 from dpjax._errors import InputError, invalid
-from dpjax._values import COUNTS, canonical, is_missing_text, squashed
+from dpjax._values import COUNTS, ENDS, canonical, is_missing_text, squashed
 
 PathLike = str | pathlib.Path
 FROM = ("from", "source", "linksource", "origin", "pulocationid")  # names of the column of first states, in small letters
@@ -141,6 +141,21 @@ HEADERS = frozenset(
         "values",
         "level",
         "levels",
+        "stop",
+        "stops",
+        "haltestelle",
+        "city",
+        "cities",
+        "place",
+        "places",
+        "placename",
+        "borough",
+        "boroughs",
+        "zonename",
+        "index",
+        "unnamed0",
+        "v1",
+        *(name for pair in ENDS for name in pair),
     ]
 )
 
@@ -170,8 +185,11 @@ def may_be_header(labels: tuple[str, ...]) -> bool:
     """Whether the first of the labels reads as the name of their column: a known one, or the only text above numbers."""
     if len(labels) < 2:
         return False
-    above_numbers = not is_number(labels[0]) and all(_DIGITS.fullmatch(label) for label in labels[1:])
-    return squashed(labels[0]) in HEADERS or above_numbers
+    first, rest = labels[0], labels[1:]
+    above_numbers = not is_number(first) and all(_DIGITS.fullmatch(label) for label in rest)
+    # as pandas and R write a column without a name: 0 or x, and V1, which is among the known ones
+    unnamed = len(rest) > 1 and ((first == "0" and not any(map(is_number, rest))) or (first == "x" and max(map(len, rest)) > 1))
+    return squashed(first) in HEADERS or above_numbers or unnamed
 
 
 def find_column(path: PathLike, header: list[str], role: str, names: tuple[str, ...]) -> int:

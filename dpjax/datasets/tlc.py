@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from dpjax._errors import invalid, require
-from dpjax._values import is_missing_text, key_of, text_of
+from dpjax._values import is_missing_text, key_of, listed_labels, text_of
 from dpjax.datasets.dataset import Dataset, Label, Pairs, ReadReport, as_labels, count_matrix, states_of
 from dpjax.datasets.tables import records
 from dpjax.datasets.text import PathLike, find_column, invalid_file, number, opened, plain_errors, text_lines
@@ -204,6 +204,7 @@ def keep_zones(
     if borough is not None:
         kept = _within(kept, zones_of(borough, lookup), f"from or to a zone outside {borough}", dropped)
     if zones is not None:
+        zones = listed_labels(zones, "zones")
         texts = [text_of(zone) for zone in zones]
         require(len(texts) > 0 and len(set(texts)) == len(texts), "zones", list(zones), "name at least one, each once")
         label = as_labels(texts)

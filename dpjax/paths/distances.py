@@ -99,9 +99,9 @@ def length_matrix(lengths: sparse.csr_array) -> Float[np.ndarray, "n n"]:
 
 @jax.jit
 def traced_lengths(P: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """-log P under a trace, unchecked: +inf where P is 0, with derivative 0 there (a missing edge stays missing)."""
+    """-log P under a trace, unchecked: +inf where P is 0, with derivative 0 there (a missing edge stays missing); NaN below 0."""
     edge = P > 0
-    return jnp.where(edge, 0 - jnp.log(jnp.where(edge, P, 1)), jnp.inf)
+    return jnp.where(edge, 0 - jnp.log(jnp.where(edge, P, 1)), jnp.where(P == 0, jnp.inf, jnp.nan))
 
 
 _FULL_TABLE = 1024  # states up to which all pairs are found where states or probabilities are traced
@@ -155,7 +155,7 @@ def distances_to(chain: Any, targets: Any, method: str = "auto", *, unreachable:
 
     chain, targets or both may be traced, under jit, vmap, grad and scan. Up to 1,024 states, and of a dense chain, all pairs are found
     then and the rows are taken from them: on the host while the program is traced where the chain itself is concrete, the numbers in JAX's
-    default type unless `dtype` names another. A traced state outside the chain is clamped into it; `dpjax.debug_checks` reports it.
+    default type unless `dtype` names another. A traced state outside the chain has NaN distances; `dpjax.debug_checks` reports it.
 
     >>> distances_to([[0.0, 1.0], [0.5, 0.5]], [0]).round(3)
     array([[0.   , 0.693]])
@@ -349,14 +349,33 @@ def _check_reachable(distances: Array, unreachable: str) -> None:
         check_traced(distances < jnp.inf, "chain", "be irreducible: a state cannot be reached")
 
 
+def states_within(states: Array, n: int) -> Int[Array, "*shape"]:
+    """Traced whole numbers as int32; -1 for what is no state from 0 to n - 1, whatever the type: none wraps."""
+    inside = states >= 0
+    if n - 1 < jnp.iinfo(states.dtype).max:
+        inside &= states < jnp.asarray(n, states.dtype)
+    return jnp.where(inside, jnp.where(inside, states, 0).astype(jnp.int32), -1)
+
+
+def rows_at(rows: Float[Array, "n width"], states: Any) -> Float[Array, "states width"]:
+    """The row of each state, within a trace; NaN for a traced one that is none."""
+    if not is_traced(states):
+        return rows[states]
+    return jnp.where((known := states_within(states, len(rows)))[:, None] >= 0, rows[known], jnp.nan)
+
+
 def _traced_states(argument: str, states: Any, n: int, ndim: int) -> Array:
-    """Traced or concrete indices of states as int32, their shape and type checked."""
+    """Traced or concrete indices of states as int32, their shape and type checked; -1 for a traced one that is no state."""
+    if not is_traced(states):
+        listed = checked_states(argument, [states] if ndim == 0 and np.ndim(states) == 0 else states, n)
+        return jnp.asarray(listed[0] if ndim == 0 else listed, jnp.int32)
     given = jnp.asarray(states)
     shape = "a list of state indices" if ndim else "one state index"
     remedy = f"give {shape}, whole numbers; map over a batch with jax.vmap"
     require(given.ndim == ndim and jnp.issubdtype(given.dtype, jnp.integer), argument, f"{given.dtype}{list(given.shape)}", remedy)
-    check_traced((given >= 0) & (given < n), argument, f"be indices of the chain's states, 0 to {n - 1}")
-    return given.astype(jnp.int32)
+    known = states_within(given, n)
+    check_traced(known >= 0, argument, f"be indices of the chain's states, 0 to {n - 1}")
+    return known
 
 
 class _Known(NamedTuple):
@@ -393,7 +412,7 @@ def _traced_distances_to(chain: Any, targets: Any, method: str, unreachable: str
     else:
         distances = known.distances.T[states]
     _check_reachable(distances, unreachable)
-    return distances
+    return jnp.where((states >= 0)[:, None], distances, jnp.nan)
 
 
 def _traced_path(chain: Any, i: Any, j: Any) -> Int[Array, " n"]:
@@ -405,7 +424,7 @@ def _traced_path(chain: Any, i: Any, j: Any) -> Int[Array, " n"]:
         to_end = known.distances[:, end][:, None]
         after = tight_steps(choose_dense(known.lengths, to_end), to_end, end[None])[1][:, 0]
         lengths = to_end[:, 0]
-    return _path_along(lengths, after, start, end)
+    return jnp.where((start >= 0) & (end >= 0), _path_along(lengths, after, start, end), -1)
 
 
 @jax.jit

@@ -26,7 +26,9 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import numbers
 from collections.abc import Mapping
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -113,6 +115,10 @@ class Plan(ReleasePlan):
         labels = public_labels(labels)
         n = len(labels)
         require(n >= 2 and len(set(labels)) == n, "labels", n, "give two or more, each once")
+        given = {"epsilon": epsilon, "delta": delta, "row_records": row_records, "pseudocount": pseudocount, "share": share}
+        for name, number in given.items():
+            real = isinstance(number, numbers.Real | Decimal) and not isinstance(number, bool)
+            require(real or (name == "pseudocount" and number is None), name, number, "give a number")
         require(1e-9 <= epsilon <= 1e9, "epsilon", epsilon, "give a number from 1e-9 to 1e9 (nats)", must="be positive and finite")
         kind = counts.mechanism(form)
         pure = not kind.spends_delta

@@ -14,7 +14,8 @@ file with a header alone is an empty database. With `persons` every line is one 
 person's records a bounded, uniformly random part is kept, and records without a person are dropped.
 
 A line with anything but a public label where a label stands, nothing at all included, is outside the list: it stops the reader or, if so asked,
-is dropped and counted for the private report, in text and in parquet alike. Nothing that is raised here holds a word of the file.
+is dropped and counted for the private report, in text and in parquet alike. Nothing that is raised here holds a word of the file. A quote that
+another line closes is refused: one record would take in others. Only a public label may hold line breaks, or any cell with quotes=yes.
 
 Parquet is read in batches of 65,536 rows of the wanted columns. A label is what a cell of text would hold. So no value where a label stands is
 a fault of the file: it is public, or outside the list. Only the file's structure is refused: no such column, or one of another type. pyarrow is
@@ -33,7 +34,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dpjax._errors import InputError, require
-from dpjax._values import canonical, frame_of, key_of, matrix_of, text_of
+from dpjax._values import canonical, frame_of, key_of, matrix_of, text_of, values_of
 from dpjax.datasets.tables import Format, Options, Table
 from dpjax.datasets.text import FROM, TO, Progress, may_be_header, opened
 from dpjax.release.secret import Outside, PersonColumn, Reader, RecordError, Records, malformed, sealed
@@ -165,7 +166,13 @@ def _read(reader: Reader, layout: Layout, options: Format) -> Records:
     if layout == "parquet" or (layout == "auto" and reader.path.suffix.lower() == ".parquet"):
         add_parquet(reader, options)
     else:
-        table = Table(reader.path, options, recognised=lambda cells: _recognised(reader, options, cells), progress=reader.progress)
+        table = Table(
+            reader.path,
+            options,
+            recognised=lambda cells: _recognised(reader, options, cells),
+            breaks=reader.place.__contains__,
+            progress=reader.progress,
+        )
         _add_text(reader, layout, table)
     return reader.records
 
@@ -322,9 +329,8 @@ def _columns(reader: Reader, schema: Any, options: Format) -> list[str]:
         count = person_place(reader, names, options)
     wanted = [names[place] for place in (*ends, count) if place is not None]
     if not all(_is_text_or_number(schema.field(name).type) for name in wanted):
-        malformed(
-            reader.path, None, "its columns from and to, and those of counts and persons, hold texts or numbers: store them so"
-        )
+        rule = "its columns from and to, and those of counts and persons, hold texts, numbers, dates or truth values: store them so"
+        malformed(reader.path, None, rule)
     return wanted
 
 
@@ -333,8 +339,9 @@ def _is_text_or_number(kind: Any) -> bool:
 
     if pa.types.is_dictionary(kind):
         return _is_text_or_number(kind.value_type)
-    kinds = ("string", "large_string", "binary", "large_binary", "integer", "floating", "decimal", "null")
-    return any(getattr(pa.types, f"is_{name}")(kind) for name in kinds)
+    texts = ("string", "large_string", "string_view", "binary", "large_binary", "binary_view", "fixed_size_binary")
+    others = ("integer", "floating", "decimal", "null", "boolean", "date", "timestamp", "duration")
+    return any(getattr(pa.types, f"is_{name}", lambda _: False)(kind) for name in (*texts, *others))
 
 
 def _add_batch(reader: Reader, columns: list[Any], first: int) -> None:
@@ -377,11 +384,12 @@ def _indexed(column: Any) -> tuple[np.ndarray, list[str]]:
     """Which of the different values each row holds, and these as texts, the last of them the empty one of a null."""
     import pyarrow as pa
 
+    wide = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}.get(str(column.type))
+    column = column if wide is None else column.cast(wide)  # views have no coding
     coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     values = coded.dictionary
     if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
         values = values.cast(pa.large_binary())  # pyarrow does not check that text is UTF-8
-    narrow = {pa.float16(): np.float16, pa.float32(): np.float32}.get(values.type, lambda value: value)
-    different = [*(text_of(None if value is None else narrow(value)) for value in values.to_pylist()), ""]
+    different = [*map(text_of, values_of(values)), ""]
     places = coded.indices.cast(pa.int64()).fill_null(len(different) - 1)
     return places.to_numpy(zero_copy_only=False), different

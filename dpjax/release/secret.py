@@ -185,6 +185,8 @@ class Reader:
         persons: PersonColumn | None = None,
         progress: Progress | None = None,
     ) -> None:
+        if isinstance(labels, str | bytes):
+            raise RecordError("the public labels are one text: give a list, such as ['A', 'B']")
         self.path = path
         self.place = {text_of(label): i for i, label in enumerate(labels)}
         if len(self.place) < len(labels):

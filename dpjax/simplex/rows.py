@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from dpjax._errors import invalid, require
+from dpjax._errors import invalid, real_array, require
 from dpjax._tracing import check_traced, frozen_pytree, is_traced, require_concrete
 from dpjax.simplex._rounding import Numbers, Real, alike, float64, require_all, traced_dtype
 
@@ -219,7 +219,7 @@ def check_counts(counts: Shares) -> None:
         array = jnp.asarray(counts)
         check_traced((array >= 0) & (array == jnp.round(array)), "counts", "be whole numbers, at least 0")
         return
-    values = np.asarray(counts, dtype=np.float64)
+    values = real_array(counts, "counts", "pass whole numbers, at least 0")
     good = np.isfinite(values) & (values >= 0) & (values == np.round(values))
     require(bool(good.all()), "counts", counts, "pass whole numbers, at least 0")
 

@@ -1,10 +1,13 @@
 """theory: the papers' bounds, as printed and corrected; kept for comparison, and used by nothing that makes a claim.
 
-dirichlet      what privacy costs a chain: its stationary distribution, its ergodicity coefficient (A-Theorems 4 and 5)
-concentration  drift of the private trajectory towards the sensitive state, and a sufficient condition for it (paper B, Section 3.2); tails of the
-               error (Theorem 2, corrected)
-printed        the paper's own forms of Theorems 2 and 4, beside the exact tail
-entropy        mean, tails and law of the private trajectory's empirical entropy, and the typical set (Theorems 3 and 4, corrected)
+`dirichlet`: what privacy costs a chain: its stationary distribution, its ergodicity coefficient (A-Theorems 4 and 5).
+
+`concentration`: drift of the private trajectory towards the sensitive state, and a sufficient condition for it (paper B, Section 3.2); tails of the
+error (Theorem 2, corrected).
+
+`printed`: the paper's own forms of Theorems 2 and 4, beside the exact tail.
+
+`entropy`: mean, tails and law of the private trajectory's empirical entropy, and the typical set (Theorems 3 and 4, corrected).
 
 Each module is loaded when a name of it is first used: a sweep of a matrix needs one of them.
 """

@@ -36,7 +36,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from dpjax._errors import require, require_whole, require_word
-from dpjax._tracing import check_traced, frozen_pytree, is_traced
+from dpjax._tracing import check_traced, frozen_pytree, is_traced, non_negative, positive, sound
 from dpjax.trajectory.graph import (
     Matrix,
     OnChain,
@@ -90,7 +90,7 @@ class Adjacency:
 
     def sensitivity(self) -> Parameter:
         """The most by which the range of the scores, summed over the steps, differs between adjacent trajectories: 2 rho."""
-        return 2.0 * plain(self.rho)
+        return 2.0 * sound(plain(self.rho), positive)
 
     def apart(self, G: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
         """The distance between states that adjacent trajectories sum: `symmetrised`, nats."""
@@ -131,7 +131,7 @@ class HammingAdjacency:
     def sensitivity(self, G: Matrix) -> Parameter:
         """The most by which the range of the scores, summed over the steps, differs between adjacent ones: b max (G + G^T)."""
         widest = (G + G.T).max()
-        return plain(self.b) * (widest if is_traced(widest) else float(widest))
+        return sound(plain(self.b), positive) * (widest if is_traced(widest) else float(widest))
 
     def apart(self, G: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
         """The distance between states that adjacent trajectories sum: 1 between distinct ones."""
@@ -185,12 +185,13 @@ class WithinRadius(OnChain):
     @property
     def adjacency(self) -> Adjacency:
         """Definition 4 at this radius and symmetrisation."""
-        return Adjacency(rho=self.rho, symmetrisation=self.symmetrisation)
+        m = self.checked()
+        return Adjacency(rho=m.rho, symmetrisation=m.symmetrisation)
 
     @property
     def scale(self) -> Parameter:
         """c = epsilon / sensitivity = epsilon / (2 rho)."""
-        return plain(self.epsilon) / self.adjacency.sensitivity()
+        return sound(self.checked().epsilon, non_negative) / self.adjacency.sensitivity()
 
     def loss_bounds(self) -> Matrix:
         """The proved bound on the loss of replacing state i by j at one time: (epsilon / rho) G_avg(i, j), nats."""
@@ -199,8 +200,9 @@ class WithinRadius(OnChain):
 
     def metric_rate(self) -> Parameter:
         """The loss of replacing one state, for each nat of G_avg, at most: epsilon / rho."""
-        return plain(self.epsilon) / plain(self.rho)
+        m = self.checked()
+        return sound(m.epsilon, non_negative) / sound(m.rho, positive)
 
     def proved_epsilon(self, target: float | int) -> float:
         """The nominal epsilon whose proved bound for the replacement of any state is `target`, a margin for round-off below."""
-        return target * self.rho / self.graph.extremes.most / MARGIN
+        return target * self.checked().rho / self.graph.extremes.most / MARGIN

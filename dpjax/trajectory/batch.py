@@ -29,8 +29,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Integer, Key, UInt32
 
-from dpjax._errors import require, require_whole
+from dpjax._errors import invalid, require, require_kind, require_whole
 from dpjax._random import Words, threefry2x32, words_of
+from dpjax._tracing import is_traced
+from dpjax.trajectory.graph import plain
 from dpjax.trajectory.kernel import (
     Blocks,
     Cumulative,
@@ -98,11 +100,42 @@ class TrajectoryState(NamedTuple):
     time: Int[Array, "*_"]
 
 
+def lanes_shape(shape: Any) -> tuple[int, ...]:
+    """The shape of the runs of one call, checked; a number is the length of one axis."""
+    axes = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
+    for length in axes:
+        require_whole(length, "shape", "give the numbers of the runs along each axis, whole numbers such as (10,)")
+    return tuple(int(length) for length in axes)
+
+
+def require_state(state: Any, s: Any, n: int) -> None:
+    """InputError unless `state` is one of `init` or `step` on n states, and one sensitive state goes with each run."""
+    remedy = "give the state that init or the step before returned"
+    require_kind(state, "state", TrajectoryState, remedy)
+    if not is_traced(state.private):
+        private = np.asarray(state.private)
+        wrong = private[(private < -1) | (private >= n)]
+        require(wrong.size == 0, "state", None, remedy, problem=f"holds the private state {wrong[:1]}, and states are 0 to {n - 1}")
+    runs, given = np.shape(state.private), np.shape(s)
+    try:
+        np.broadcast_shapes(runs, given)
+    except ValueError:
+        invalid("s", None, f"give one state, or one for each run, of shape {runs}", problem=f"has the shape {given}")
+
+
 def begin(key: Key[Array, ""], cumulative_initial: Cumulative) -> TrajectoryState:
     """The state that holds s'_0, drawn from the initial law, given as its cumulative sums."""
     time = jnp.int32(0)
     uniform = like(cumulative_initial, _words_at(words_of(key), time))
-    return TrajectoryState(invert(cumulative_initial, uniform), time)
+    return TrajectoryState(_first(cumulative_initial, uniform), time)
+
+
+def _first(cumulative_initial: Cumulative, uniform: Uniform) -> Int[Array, "*_"]:
+    """The first private state; -1 for a traced law of NaN, whose words are all 0."""
+    private = invert(cumulative_initial, uniform)
+    if not isinstance(cumulative_initial, tuple):
+        return private
+    return jnp.where(private < cumulative_initial[0].shape[-1], private, -1)
 
 
 def step(key: Key[Array, ""], kernel: Kernel, state: TrajectoryState, costs: Float[Array, " n"]) -> TrajectoryState:
@@ -152,7 +185,7 @@ def lane_words(key: Key[Array, "*_"], shape: tuple[int, ...]) -> Words:
 def begin_all(key: Key[Array, "*_"], cumulative_initial: Words, shape: tuple[int, ...]) -> TrajectoryState:
     """The first states of many runs, without float64."""
     uniform = like(cumulative_initial, _words_at(lane_words(key, shape), jnp.zeros(shape, jnp.int32)))
-    return TrajectoryState(invert(cumulative_initial, uniform), jnp.zeros(shape, jnp.int32))
+    return TrajectoryState(_first(cumulative_initial, uniform), jnp.zeros(shape, jnp.int32))
 
 
 def tabulated_step(key: Key[Array, "*_"], cache: StepCache, state: TrajectoryState, s: Int[Array, "*_"]) -> TrajectoryState:
@@ -164,7 +197,7 @@ def tabulated_step(key: Key[Array, "*_"], cache: StepCache, state: TrajectorySta
     row = s if cache.place is None else cache.place.at[s].get(mode="clip")
     offset = row * jnp.int32(cache.neighbours.n_slots)
     private = invert_packed(cache.neighbours, cache.table, offset, before, uniform)
-    known = (s >= 0) & (s < n) & (row >= 0) & (before >= 0)
+    known = (s >= 0) & (s < n) & (row >= 0) & (before >= 0) & (before < n)
     return TrajectoryState(jnp.where(known, private, -1), time)
 
 
@@ -175,14 +208,16 @@ STEPS = 1024  # transitions a call, a multiple of PER_BLOCK
 LARGEST_RESULT = 2**34  # bytes of the trajectories of one call, int32; they are held twice while they are joined
 
 
-def require_lanes(n: Any, first: Any, n_states: int) -> None:
-    """ValueError unless lanes first .. first + n - 1 have a number and fit in memory; `n_states` states a trajectory."""
+def require_lanes(n: Any, first: Any, n_states: int) -> tuple[int, int]:
+    """n and first; ValueError unless lanes first .. first + n - 1 have a number and fit in memory; `n_states` states a trajectory."""
+    n, first = plain(n), plain(first)
     require_whole(n, "n", "ask for one trajectory or more, a whole number", least=1)
     require_whole(first, "first", "give the index of the first lane, a whole number, 0 or more")
     size = 4 * int(n) * n_states
     remedy = f"{size:.3g} bytes of {n_states} states a trajectory are drawn at once: take {LARGEST_RESULT // (4 * n_states)} or fewer a call,"
     require(size <= LARGEST_RESULT, "n", n, f"{remedy} the next ones from first=n on")
-    require(first + n <= 2**31 - LANES, "first", first, "lanes are numbered up to 2^31 - 16385")
+    require(int(first) + int(n) <= 2**31 - LANES, "first", first, "lanes are numbered up to 2^31 - 16385")
+    return int(n), int(first)
 
 
 class Segment(NamedTuple):
@@ -289,6 +324,8 @@ def walk_lanes(
     def one(private: Int[Array, " lanes"], x: tuple[Array, Array, Uniform]) -> tuple[Int[Array, " lanes"], Int[Array, " lanes"]]:
         offset, moves, uniform = x
         entered = jax.vmap(invert_packed, (None, None, None, 0, 0))(kernel.neighbours, flat, offset, private, uniform)
+        if isinstance(tables, tuple):  # laws and states of a trace, which no check has seen
+            entered = jnp.where((offset >= 0) & (private >= 0), entered, -1)
         private = jnp.where(moves, entered, private)
         return private, private
 

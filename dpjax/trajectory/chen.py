@@ -17,6 +17,7 @@ import dataclasses
 import numpy as np
 from jaxtyping import Int
 
+from dpjax._tracing import non_negative, positive, sound
 from dpjax.chains import MarkovChain
 from dpjax.trajectory.adjacency import HammingAdjacency
 from dpjax.trajectory.graph import Matrix, Parameter, graph_of, plain, require_epsilon, settle
@@ -45,12 +46,13 @@ class ChenMechanism(OneLoss, OnlineMechanism):
     @property
     def adjacency(self) -> HammingAdjacency:
         """Trajectories that differ in at most b states."""
-        return HammingAdjacency(b=self.b)
+        return HammingAdjacency(b=self.checked().b)
 
     @property
     def scale(self) -> Parameter:
         """epsilon / b."""
-        return plain(self.epsilon) / plain(self.b)
+        m = self.checked()
+        return sound(m.epsilon, non_negative) / sound(m.b, positive)
 
     @property
     def rule(self) -> tuple[str, Parameter]:
@@ -73,7 +75,7 @@ class ChenMechanism(OneLoss, OnlineMechanism):
 
     def proved_epsilon(self, target: float | int) -> float:
         """b times the target."""
-        return float(target * plain(self.b))
+        return float(target * plain(self.checked().b))
 
 
 register(

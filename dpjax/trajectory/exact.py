@@ -19,7 +19,7 @@ Their results have JAX's default float type: float32, or float64 under `jax.enab
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -28,6 +28,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from dpjax._errors import require
+from dpjax._tracing import at_trace_time, is_traced
 from dpjax.trajectory.graph import (
     Arrivals,
     ChainGraph,
@@ -37,6 +38,7 @@ from dpjax.trajectory.graph import (
     at_most_one,
     next_kept,
     next_moments,
+    require_thresholds,
     thresholds_of,
 )
 from dpjax.trajectory.kernel import Neighbours, count_leading
@@ -55,11 +57,14 @@ class ExactLaw:
     trajectory: Int[np.ndarray, " steps"] = dataclasses.field(repr=False)
     _forward: Forward = dataclasses.field(repr=False)
 
-    def exceedance(self, v: Any) -> np.float64 | Float[np.ndarray, " thresholds"]:
+    def exceedance(self, v: Any) -> Any:
         """P(max_t V_t > v), strictly, t = 0 included; v (nats) a number or an array of thresholds, the result of its shape."""
-        thresholds = thresholds_of(v)
-        graph, levels = self.graph, thresholds.reshape(-1)
+        graph = self.graph
         distances = graph.distances_to(self.trajectory)
+        if is_traced(v):
+            return at_thresholds(self.exceedance, distances, v)
+        thresholds = thresholds_of(v)
+        levels = thresholds.reshape(-1)
         over, first = distances[0][:, None] > levels, self.marginals[0][:, None]
         total, kept = np.where(over, first, 0.0).sum(axis=0), np.where(over, 0.0, first)
         for V, kernel in zip(distances[1:], self._forward.kernels(), strict=True):
@@ -67,11 +72,36 @@ class ExactLaw:
             total = total + removed
         return at_most_one(total.reshape(thresholds.shape)[()])
 
-    def step_exceedance(self, v: Any) -> Float[np.ndarray, "steps ..."]:
+    def step_exceedance(self, v: Any) -> Any:
         """P(V_t > v) for each t = 0..n; v (nats) a number or an array of thresholds (the last axis of the result)."""
-        thresholds, distances = thresholds_of(v), self.graph.distances_to(self.trajectory)
+        distances = self.graph.distances_to(self.trajectory)
+        if is_traced(v):
+            return at_thresholds(self.step_exceedance, distances, v)
+        thresholds = thresholds_of(v)
         tails = [np.where(distances > level, self.marginals, 0.0).sum(axis=1) for level in thresholds.reshape(-1)]
         return at_most_one(np.array(tails, np.float64).T.reshape(len(distances), *thresholds.shape))
+
+
+_TOGETHER = 1024  # thresholds found at once
+
+
+def at_thresholds(tail: Callable[[Any], Any], errors: Float[np.ndarray, "*shape"], v: Any) -> Any:
+    """A tail P(V > v) at thresholds that are traced, in their type: of a concrete law, a step at each of the errors that V may have.
+
+    The tail is found between the errors while the program is traced, and its derivative in v is 0. NaN at NaN.
+    """
+    levels = jnp.asarray(v)
+    require_thresholds(levels)
+    dtype = levels.dtype if jnp.issubdtype(levels.dtype, jnp.floating) else jnp.zeros(()).dtype
+    levels = levels.astype(dtype)
+    with at_trace_time():
+        ends = np.unique(errors)
+        below = np.concatenate([ends[:1] - 1, ends])  # V > v is the same from one end up to the next
+        parts = [np.asarray(tail(below[k : k + _TOGETHER])) for k in range(0, len(below), _TOGETHER)]
+        table, steps = np.concatenate(parts, axis=-1).astype(dtype), ends.astype(dtype)
+    place = jnp.searchsorted(jnp.asarray(steps), jax.lax.stop_gradient(levels), side="right")
+    found = jnp.asarray(table)[..., place]
+    return jnp.where(jnp.broadcast_to(jnp.isnan(levels), found.shape), jnp.nan, found)
 
 
 def law_along(graph: ChainGraph, states: Int[np.ndarray, " steps"], forward: Forward) -> ExactLaw:

@@ -26,7 +26,7 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -41,6 +41,7 @@ from dpjax._tracing import at_trace_time, check_traced, is_traced
 from dpjax.chains import MarkovChain, stationary_distribution
 from dpjax.chains.counting import closed_advice
 from dpjax.paths import distances_to, edge_lengths, shortest_paths
+from dpjax.paths.distances import rows_at, states_within
 from dpjax.trajectory.kernel import Edges, Neighbours, dense_neighbours, edges_of, neighbours_of, pack
 
 
@@ -209,7 +210,7 @@ class TracedGraph:
 
     def distances_to(self, targets: Any) -> Float[Array, "targets n"]:
         """G(y, s) in row k for target s = targets[k]."""
-        return self._all.T[targets]
+        return rows_at(self._all.T, targets)
 
 
 Graph = ChainGraph | TracedGraph
@@ -244,11 +245,14 @@ def _graph_of(chain: MarkovChain) -> ChainGraph:
         return ChainGraph(chain)
 
 
+_Value = TypeVar("_Value", bound="OnChain")
+
+
 class OnChain:
     """What lives on one chain, and shares the chain's graph with everything else on it.
 
     Its subclasses are dataclasses and pytrees, a user's own too: text and booleans are static, every other field a child. Rebuilding one
-    from its leaves checks nothing.
+    from its leaves checks nothing: `checked` does, before anything is drawn or claimed.
     """
 
     chain: MarkovChain
@@ -257,10 +261,22 @@ class OnChain:
         super().__init_subclass__(**kwargs)
         jax.tree_util.register_pytree_with_keys(cls, _children_of, functools.partial(_rebuilt, cls))
 
+    def checked(self: _Value) -> _Value:
+        """This value, once its constructor's own checks have passed: again, since it may be rebuilt from other leaves."""
+        held = self.__dict__
+        if "_checked" not in held:
+            held["_checked"] = True  # the checks themselves ask for parameters
+            try:
+                getattr(self, "__post_init__", lambda: None)()
+            except BaseException:
+                del held["_checked"]
+                raise
+        return self
+
     @property
     def graph(self) -> Any:
         """The chain's edges and the distances found so far, shared by all mechanisms on the chain; see `graph_of`."""
-        return graph_of(self.chain)
+        return graph_of(self.checked().chain)
 
 
 _Static = tuple[tuple[str, ...], tuple[tuple[str, Any], ...]]
@@ -312,6 +328,9 @@ def plain(value: Any) -> Any:
 def require_parameter(value: Any, argument: str, remedy: str, must: str, holds: Callable[[Any], Any]) -> None:
     """Require one finite real number, `plain` or traced, of which `holds` is true; a traced one is checked under `debug_checks` alone."""
     shape = np.shape(value) if isinstance(value, np.ndarray | jax.Array) else ()
+    kind = getattr(value, "dtype", None)
+    if kind is not None and jnp.issubdtype(kind, jax.dtypes.extended):  # such as a key
+        invalid(argument, None, remedy, problem=f"has the type {kind}")
     several = f"is traced, of shape {shape}" if is_traced(value) else ""
     require(shape == (), argument, value, "give one number, and map over several of them with jax.vmap", problem=several)
     if not is_traced(value):
@@ -417,8 +436,13 @@ def _require_feasible(graph: ChainGraph, states: Int[np.ndarray, " steps"]) -> N
 def thresholds_of(v: Any) -> Float[np.ndarray, "*thresholds"]:
     """A threshold in nats, or a one-dimensional array of them, as float64."""
     levels = real_array(v, "v", _THRESHOLDS)
-    require(levels.ndim <= 1, "v", v, _THRESHOLDS)
+    require_thresholds(levels)
     return levels
+
+
+def require_thresholds(levels: Any) -> None:
+    """InputError for an array of two axes or more."""
+    require(levels.ndim <= 1, "v", None, _THRESHOLDS, problem=f"has the shape {levels.shape}")
 
 
 def at_most_one(probability: Float[np.ndarray, "*shape"] | np.float64) -> Any:
@@ -450,7 +474,8 @@ def traced_initial_law(graph: Graph, start: Start, dtype: Any, argument: str = "
         return jnp.asarray(initial_law(graph, start, argument), dtype)
     if start.ndim == 0 and jnp.issubdtype(start.dtype, jnp.integer):
         check_traced((start >= 0) & (start < n), argument, f"be the index of a state, 0 to {n - 1}")
-        return (jnp.arange(n) == jnp.clip(start, 0, n - 1)).astype(dtype)
+        known = states_within(start, n)
+        return jnp.where(known >= 0, (jnp.arange(n) == known).astype(dtype), jnp.nan)
     law = start.shape == (n,) and jnp.issubdtype(start.dtype, jnp.floating)
     wrong = f"has the shape {start.shape} and the type {start.dtype}"
     require(law, argument, None, f"give a state index or {n} probabilities, and map over several with jax.vmap", problem=wrong)

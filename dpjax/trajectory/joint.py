@@ -45,6 +45,7 @@ from jaxtyping import Float
 from dpjax._errors import invalid, require, require_whole
 from dpjax._tracing import is_traced
 from dpjax.chains.stationary import stationary_of_chain
+from dpjax.trajectory.exact import at_thresholds
 from dpjax.trajectory.graph import (
     ChainGraph,
     Start,
@@ -209,14 +210,18 @@ class JointLaw:
             a, b, q = plain[..., 0], plain[..., 1] + once[..., 0], plain[..., 2] + 2 * once[..., 1] + twice
         return float((q.sum() - b.sum() ** 2) / self.n_steps**2)
 
-    def exceedance(self, v: Any) -> np.float64 | Float[np.ndarray, " thresholds"]:
+    def exceedance(self, v: Any) -> Any:
         """P(max_t V_t > v), strictly, t = 0 included; v (nats) a number or an array of thresholds, the result of its shape."""
+        if is_traced(v):
+            return at_thresholds(self.exceedance, self.chain.errors, v)
         levels = thresholds_of(v)
         found = [self._removed(part) for part in self._parts(levels.reshape(-1))]
         return at_most_one(np.concatenate([np.zeros(0), *found]).reshape(levels.shape)[()])
 
-    def step_exceedance(self, v: Any) -> Float[np.ndarray, "steps ..."]:
+    def step_exceedance(self, v: Any) -> Any:
         """P(V_t > v) for each t = 0..n; v (nats) a number or an array of thresholds (the last axis of the result)."""
+        if is_traced(v):
+            return at_thresholds(self.step_exceedance, self.chain.errors, v)
         levels = thresholds_of(v)
         nu, tails = self.start, []
         for t in range(self.n_steps + 1):
@@ -300,8 +305,10 @@ class StationaryJointLaw:
     residual: float  # total variation between the law and the law one step later
     chain: JointChain = dataclasses.field(repr=False)
 
-    def exceedance(self, v: Any) -> np.float64 | Float[np.ndarray, " thresholds"]:
+    def exceedance(self, v: Any) -> Any:
         """P(V > v), strictly; v (nats) a number or an array of thresholds, the result of its shape."""
+        if is_traced(v):
+            return at_thresholds(self.exceedance, self.chain.errors, v)
         levels = thresholds_of(v)
         tails = [self.law[self.chain.errors > level].sum() for level in levels.reshape(-1)]
         return at_most_one(np.array(tails, np.float64).reshape(levels.shape)[()])

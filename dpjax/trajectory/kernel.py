@@ -193,7 +193,7 @@ def dense_neighbours(lengths: Float[Array, "n n"]) -> Neighbours:
     n = lengths.shape[0]
     packing = pack(np.arange(n + 1) * n)
     width = packing.blocks[0][2]
-    edge = lengths < jnp.inf
+    edge = lengths != jnp.inf  # NaN stays, and is seen
 
     def slots(values: Shaped[Array, "n n"]) -> Shaped[Array, " slots"]:
         return jnp.pad(jnp.pad(values, ((0, 0), (0, width - n))).reshape(-1), (0, width))
@@ -347,14 +347,14 @@ def split_on_host(law: Float[np.ndarray, "*shape"]) -> tuple[UInt32[np.ndarray, 
 
 
 def split(law: Float[Array, "*shape"]) -> Words:
-    """The same within a trace, from any floating-point type, without integers of 64 bits."""
+    """The same within a trace, from any floating-point type, without integers of 64 bits; NaN gives 0, which any uniform reaches."""
     scaled = jnp.where(law < 1, law, 0) * 2.0**32
     high = jnp.floor(scaled)
     low = jnp.ceil((scaled - high) * 2.0**32)
     over = low >= 2.0**32
     words = high.astype(jnp.uint32) + over.astype(jnp.uint32), jnp.where(over, 0, low).astype(jnp.uint32)
     most = jnp.uint32(2**32 - 1)
-    return jnp.where(law < 1, words[0], most), jnp.where(law < 1, words[1], most)
+    return jnp.where(law >= 1, most, words[0]), jnp.where(law >= 1, most, words[1])
 
 
 def cumulative_slots(neighbours: Neighbours, law: Float[Array, "*batch slots"]) -> Float[Array, "*batch slots"]:

@@ -226,6 +226,7 @@ def kappa(
         known = jnp.where(apart > 0, apart, 1)
         counted = (losses > 0) | ((error > 0) & (apart > 0))
         rates = jnp.where(counted, jnp.where(apart > 0, (losses + error) / known, jnp.inf), 0)
+        rates = jnp.where(jnp.isnan(losses + apart), jnp.nan, rates)
         return jnp.where(jnp.eye(len(rates), dtype=bool), 0, rates).max()
     tiles, best = _tiles(m, store), 0.0
     limit = _rates(m.loss_bounds(), distance)
@@ -291,7 +292,8 @@ def _traced_trajectory_loss(m: StepLaws, w: Any, v: Any, start: Start) -> Float[
         return found, None
 
     gain, _ = jax.lax.scan(back, jnp.zeros(graph.n_states, dtype), (one, other), reverse=True)
-    return jnp.max(jnp.where(traced_initial_law(graph, start, dtype) > 0, gain, -jnp.inf))
+    first = traced_initial_law(graph, start, dtype)
+    return jnp.max(jnp.where(first > 0, gain, jnp.where(jnp.isnan(first), jnp.nan, -jnp.inf)))
 
 
 def _check_distance(distance: Any, n: int) -> None:

@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Int, Key
 from dpjax._errors import invalid, require
 from dpjax._random import Words, checked_key
 from dpjax._tracing import at_trace_time, check_traced, float_dtype, is_traced
+from dpjax.paths.distances import states_within
 from dpjax.trajectory import batch
 from dpjax.trajectory.batch import StepCache, TrajectoryState, Walks
 from dpjax.trajectory.graph import (
@@ -43,6 +44,11 @@ _begin_all = jax.jit(batch.begin_all, static_argnums=2)
 _tabulated = jax.jit(batch.tabulated_step)
 
 
+def _sound_positions(states: Int[Array, " steps"]) -> Int[Array, " transitions"]:
+    """The states but the first, -1 throughout where the first is none."""
+    return jnp.where(states[0] >= 0, states[1:], -1)
+
+
 class OnlineMechanism(StepLaws, TrajectoryProtocol):
     """Draws a feasible private trajectory while the sensitive one unfolds. Subclasses are frozen dataclasses.
 
@@ -50,22 +56,20 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
     its neighbouring relation and its proved bound (`adjacency`, `loss_bounds`).
     """
 
-    def init(
-        self, key: Key[Array, "*_"], start: Start = None, shape: tuple[int, ...] = ()
-    ) -> tuple[TrajectoryState, Int[Array, "*_"]]:
+    def init(self, key: Key[Array, "*_"], start: Start = None, shape: Any = ()) -> tuple[TrajectoryState, Int[Array, "*_"]]:
         """Begin an online run: the state to carry, and s'_0. The same numbers under `jit`, `vmap` and `scan`.
 
         Args:
             key: a fresh one for the first state. One key for the whole run will do too: the number of the step is folded in.
             start: an index makes the first private state public and fixed; a distribution draws from it; None draws from the chain's
                 initial distribution. It must not depend on the sensitive trajectory.
-            shape: of many runs at once; run i has the key fold_in(key, i), or keys[i] where `key` holds one for each.
+            shape: of many runs at once, whole numbers; run i has the key fold_in(key, i), or keys[i] where `key` holds one for each.
 
         Returns:
             The state, a pytree, and the private states, int32 of `shape`.
         """
         key = checked_key(key, several=True)
-        shape = tuple(shape) or key.shape
+        shape = batch.lanes_shape(shape) or key.shape
         if shape == () and not is_traced(self, key, start):
             cumulative = batch.cumulative_on_host(initial_law(self.graph, start))
             with at_trace_time():
@@ -76,7 +80,7 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
         return state, state.private
 
     def step(
-        self, key: Key[Array, "*_"], state: TrajectoryState, s: Any, cache: StepCache | None = None
+        self, key: Key[Array, "*_"], state: Any, s: Any, cache: StepCache | None = None
     ) -> tuple[TrajectoryState, Int[Array, "*_"]]:
         """The next private state, given that the sensitive chain has just entered state `s` (an index).
 
@@ -90,10 +94,11 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
         Args:
             key: a fresh one for the step, or the run's (the number of the step is folded in). For many runs one key for all, of which run i has
                 fold_in(key, i), or an array of keys, one for each.
-            state: from `init` or the step before.
+            state: a `TrajectoryState`, from `init` or the step before.
             s: the sensitive state, or an array of them. A traced one that is no state, or not among the cache's, gives -1, then and after.
-            cache: `m.cache()` or `m.cache(targets)`. Without one a single concrete s finds its distances when it is first met and keeps them,
-                which takes longer: see the page on timing; any other takes the laws of all states where they have up to 2^22 numbers.
+            cache: `m.cache()` or `m.cache(targets)`; a traced one of another mechanism gives -1. Without one a single concrete s finds its
+                distances when it is first met and keeps them, which takes longer: see the page on timing; any other takes the laws of all
+                states where they have up to 2^22 numbers.
 
         Returns:
             The state, and the private states, int32.
@@ -102,14 +107,22 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
             InputError: s is no state or not in the cache, the cache is another mechanism's, or a cache is needed.
         """
         key = checked_key(key, several=True)
-        single = cache is None and np.ndim(s) == 0 and state.private.ndim == 0 and key.shape == ()
+        batch.require_state(state, s, self.graph.n_states)
+        single = cache is None and np.ndim(s) == 0 == np.ndim(state.private) and key.shape == ()
         if single and not is_traced(self, key, state, s):
             target = state_index(self.graph, s)
             with at_trace_time():
-                state = _step(key, self.kernel, state, self.cost_row(target))
+                if int(state.private) < 0:  # it met what is no state before
+                    state = batch.TrajectoryState(jnp.asarray(state.private), jnp.asarray(state.time) + 1)
+                else:
+                    state = _step(key, self.kernel, state, self.cost_row(target))
             return state, state.private
         cache = self.cache_for(cache)
         targets = self._sensitive(s, cache)
+        if is_traced(self, cache):
+            own = self.is_own(cache)
+            check_traced(own, "cache", "be that of this mechanism, with parameters that are its own")
+            targets = jnp.where(own, targets, -1)
         state = (batch.tabulated_step if is_traced(key, state, targets, cache) else _tabulated)(key, cache, state, targets)
         return state, state.private
 
@@ -119,8 +132,9 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
         if is_traced(s):
             whole = jnp.issubdtype(s.dtype, jnp.integer)
             require(whole, "s", None, "give the index of a state, a whole number", problem=f"has the type {s.dtype}")
-            check_traced((s >= 0) & (s < n), "s", f"be the index of a state, 0 to {n - 1}")
-            return s.astype(jnp.int32)
+            known = states_within(s, n)
+            check_traced(known >= 0, "s", f"be the index of a state, 0 to {n - 1}")
+            return known
         states = checked_states(self.graph, s, "s") if np.ndim(s) else np.asarray(state_index(self.graph, s))
         if cache.place is not None and not is_traced(cache):
             missing = states[np.asarray(cache.place)[states] < 0]
@@ -149,15 +163,15 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
             return self.traced_draw(key, trajectory, start, check)
         targets = trajectory_indices(self.graph, trajectory, check)[1:]
         state, private = self.init(key, start)
-        parts = [private[None]]
-        with at_trace_time():
+        with at_trace_time():  # all of it: within another's trace an index alone would be traced
+            parts = [private[None]]
             for distinct, position in batch.segments(targets, self.graph.n_states):
                 state, path = _scan(key, self.kernel, state, self.cost_rows(distinct), position)
                 parts.append(path)
             return jnp.concatenate(parts)
 
     def sample(
-        self, key: Key[Array, ""], trajectory: Trajectory, n: int, start: Start = None, first: Any = 0, check: bool = True
+        self, key: Key[Array, ""], trajectory: Trajectory, n: Any, start: Start = None, first: Any = 0, check: bool = True
     ) -> Int[Array, "n steps"]:
         """`n` private trajectories of one sensitive trajectory, (n, n_transitions + 1) int32.
 
@@ -168,7 +182,7 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
         if is_traced(self, key, trajectory, start, first):
             return self.traced_draw(key, trajectory, start, check, n, first)
         targets = trajectory_indices(self.graph, trajectory, check)[1:]
-        batch.require_lanes(n, first, len(targets) + 1)
+        n, first = batch.require_lanes(n, first, len(targets) + 1)
         cumulative = batch.cumulative_on_host(initial_law(self.graph, start))
         width = batch.lanes_a_call(n)
         with at_trace_time():
@@ -182,7 +196,8 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
         if is_traced(self):
             return super().traced_walks(states, start, check)
         if is_traced(states):
-            cache, position = self.cache_for(None), states[1:].astype(jnp.int32)
+            cache = self.cache_for(None, "trajectory", "scan m.init and m.step over it, with cache=m.cache(targets)")
+            position = _sound_positions(states_within(states, self.graph.n_states))
         else:
             distinct, position = np.unique(states[1:], return_inverse=True)
             cache, position = self.cache(distinct), position.astype(np.int32)

@@ -22,9 +22,10 @@ import numpy as np
 from jaxtyping import Int
 
 from dpjax._errors import require_kind, require_word
+from dpjax._tracing import non_negative, sound
 from dpjax.chains import MarkovChain
 from dpjax.trajectory.adjacency import HammingAdjacency, WithinRadius
-from dpjax.trajectory.graph import Matrix, Parameter, graph_of, plain
+from dpjax.trajectory.graph import Matrix, Parameter, graph_of
 from dpjax.trajectory.kernel import SELECTIONS
 from dpjax.trajectory.mechanism import OnlineMechanism
 from dpjax.trajectory.protocol import Option, register
@@ -77,7 +78,7 @@ class TrajectoryMechanism(WithinRadius, OnlineMechanism):
     @property
     def rule(self) -> tuple[str, Parameter]:
         """The selection and the prior's weight."""
-        return self.selection, plain(self.prior_weight)
+        return self.selection, sound(self.checked().prior_weight, non_negative)
 
     def costs_to(self, targets: Int[np.ndarray, " targets"]) -> Matrix:
         """G(y, s): from the candidate to the sensitive state."""

@@ -36,12 +36,13 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, Shaped
 
 from dpjax._random import checked_key
-from dpjax._tracing import at_trace_time, is_traced
+from dpjax._tracing import at_trace_time, is_traced, non_negative, sound
 from dpjax.chains import MarkovChain
+from dpjax.paths.distances import rows_at
 from dpjax.trajectory import batch
 from dpjax.trajectory.adjacency import WithinRadius
 from dpjax.trajectory.batch import PER_BLOCK, begin
-from dpjax.trajectory.graph import Forward, Parameter, Start, Trajectory, initial_law, plain, traced_initial_law, trajectory_indices
+from dpjax.trajectory.graph import Forward, Parameter, Start, Trajectory, initial_law, traced_initial_law, trajectory_indices
 from dpjax.trajectory.kernel import Kernel, weigh
 from dpjax.trajectory.losses import MARGIN
 from dpjax.trajectory.mechanism1 import RHO
@@ -146,14 +147,14 @@ class OfflineMechanism(WithinRadius, TrajectoryProtocol):
             return self._draw(lambda law: [_begin_alone(key, law)], states, start, 1)[0]
 
     def sample(
-        self, key: Key[Array, ""], trajectory: Trajectory, n: int, start: Start = None, first: Any = 0, check: bool = True
+        self, key: Key[Array, ""], trajectory: Trajectory, n: Any, start: Start = None, first: Any = 0, check: bool = True
     ) -> Int[Array, "n steps"]:
         """`n` private trajectories, (n, n_transitions + 1) int32; row i is `privatize(fold_in(key, first + i), trajectory)`."""
         key = checked_key(key)
         if is_traced(self, key, trajectory, start, first):
             return self.traced_draw(key, trajectory, start, check, n, first)
         states = trajectory_indices(self.graph, trajectory, check)
-        batch.require_lanes(n, first, len(states))
+        n, first = batch.require_lanes(n, first, len(states))
         width = batch.lanes_a_call(n)
         lanes = [np.arange(i, i + width, dtype=np.int32) for i in range(first, first + n, width)]
         with at_trace_time():
@@ -237,19 +238,23 @@ class OfflineMechanism(WithinRadius, TrajectoryProtocol):
         kernel, graph, targets = self._kernel_in(dtype), self.graph, states[1:]
         if is_traced(targets):
             require_few_states(graph.n_states)
-            distances = jnp.asarray(graph.all_distances(), dtype).T[targets]
+            distances = rows_at(jnp.asarray(graph.all_distances(), dtype).T, targets)
         else:
             distances = jnp.asarray(graph.distances_to(targets), dtype)
+        known = kernel.scale + kernel.prior_weight + kernel.neighbours.lengths.sum()  # NaN where one is
+        distances = jnp.where(jnp.isnan(known), jnp.nan, distances)
         log_b = _messages(kernel, distances)
         p_0 = traced_initial_law(graph, start, dtype)
-        logs = jnp.where(p_0 > 0, log_b[0], -jnp.inf)
+        logs = jnp.where(p_0 > 0, log_b[0], jnp.where(jnp.isnan(p_0 + log_b[0]), jnp.nan, -jnp.inf))
         first = p_0 * jnp.exp(logs - jax.lax.stop_gradient(logs.max()))
         laws = _laws(kernel, distances, log_b[1:])
         return TracedSteps(kernel.neighbours, first / first.sum(), laws, np.arange(len(targets), dtype=np.int32))
 
     def _kernel_in(self, dtype: Any) -> Kernel:
         neighbours = self.graph.neighbours.in_type(dtype)
-        return Kernel(neighbours, jnp.asarray(self.scale, dtype), jnp.asarray(plain(self.base_weight), dtype), "exponential")
+        return Kernel(
+            neighbours, jnp.asarray(self.scale, dtype), jnp.asarray(sound(self.base_weight, non_negative), dtype), "exponential"
+        )
 
     @functools.cached_property
     def _kernel(self) -> Kernel:

@@ -39,6 +39,7 @@ from dpjax._errors import invalid, require, require_kind, require_number, requir
 from dpjax._rationals import decimal_up, shown
 from dpjax._tracing import at_trace_time, float_dtype, is_traced, require_concrete
 from dpjax.chains import MarkovChain
+from dpjax.paths.distances import rows_at, states_within
 from dpjax.trajectory import batch, calibration
 from dpjax.trajectory.adjacency import Neighbouring
 from dpjax.trajectory.batch import Walks
@@ -89,7 +90,7 @@ class TrajectoryProtocol(OnChain):
         raise TypeError("a mechanism states how it draws")
 
     def sample(
-        self, key: Key[Array, ""], trajectory: Trajectory, n: int, start: Start = None, first: Any = 0, check: bool = True
+        self, key: Key[Array, ""], trajectory: Trajectory, n: Any, start: Start = None, first: Any = 0, check: bool = True
     ) -> Int[Array, "n steps"]:
         """`n` private trajectories, (n, n_transitions + 1) int32; row i is `privatize(fold_in(key, first + i), trajectory)`."""
         raise TypeError("a mechanism states how it draws")
@@ -127,7 +128,12 @@ class TrajectoryProtocol(OnChain):
             return neighbours, Walks(initial, tables, at)
         steps = jax.lax.stop_gradient(self.traced_steps(states, start, float_dtype(self, start)))
         tables = split(cumulative_slots(steps.neighbours, steps.laws))
-        return steps.neighbours, Walks(split(cumulative_states(steps.first)), tables, steps.position)
+        position = jnp.asarray(steps.position)
+        if is_traced(states):
+            position = jnp.where(states_within(states, self.graph.n_states)[0] >= 0, position, -1)
+        known = ~jnp.isnan(steps.laws).any(axis=1)
+        position = jnp.where((position >= 0) & known[position], position, -1)  # no draw from a law that is none
+        return steps.neighbours, Walks(split(cumulative_states(steps.first)), tables, position)
 
     def traced_draw(
         self, key: Key[Array, ""], trajectory: Trajectory, start: Start, check: bool, n: int | None = None, first: Any = 0
@@ -136,7 +142,7 @@ class TrajectoryProtocol(OnChain):
         neighbours, walks = self.traced_walks(trajectory, start, check)
         if n is None:
             return walks.draw_one(neighbours, key)
-        batch.require_lanes(n, 0 if is_traced(first) else first, len(walks.position) + 1)
+        n, _ = batch.require_lanes(n, 0 if is_traced(first) else first, len(walks.position) + 1)
         return walks.draw(neighbours, key, first, n)
 
     def exact_law(self, trajectory: Trajectory, start: Start = None, check: bool = True) -> Any:
@@ -152,7 +158,7 @@ class TrajectoryProtocol(OnChain):
         if not is_traced(states):
             return jnp.asarray(self.graph.distances_to(states), dtype)
         require_few_states(self.graph.n_states)
-        return jnp.asarray(self.graph.all_distances(), dtype).T[states]
+        return rows_at(jnp.asarray(self.graph.all_distances(), dtype).T, states)
 
     def entropies(
         self, tables: Tables, lengths: Int[np.ndarray, " lengths"]

@@ -29,10 +29,10 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from dpjax._random import checked_key, open_uniform
-from dpjax._tracing import float_dtype, is_traced
+from dpjax._tracing import float_dtype, is_traced, positive, sound
 from dpjax.chains import MarkovChain
 from dpjax.paths import distances_to, edge_lengths
-from dpjax.paths.distances import length_matrix
+from dpjax.paths.distances import length_matrix, states_within
 from dpjax.trajectory import batch
 from dpjax.trajectory.adjacency import HammingAdjacency
 from dpjax.trajectory.exact import ExactLaw, entropies, law_along
@@ -45,7 +45,6 @@ from dpjax.trajectory.graph import (
     Vector,
     at_most_one,
     graph_of,
-    plain,
     require_parameter,
     settle,
     thresholds_of,
@@ -60,11 +59,12 @@ from dpjax.trajectory.traced import TracedLaw
 
 @jax.jit
 def respond(key: Key[Array, ""], states: Int[Array, " steps"], n: Int[Array, ""], keep: Float[Array, ""]) -> Int[Array, " steps"]:
-    """Each state kept with probability `keep`, else one of the n - 1 others, uniformly; pure."""
+    """Each state kept with probability `keep`, else one of the n - 1 others, uniformly; -1 for none and where `keep` is NaN; pure."""
     for_coin, for_other = jax.random.split(key)
     kept = open_uniform(for_coin, states.shape, keep.dtype) < keep
     other = jax.random.randint(for_other, states.shape, 0, n - 1, states.dtype)
-    return jnp.where(kept, states, other + (other >= states).astype(states.dtype))
+    known = (states >= 0) & (states < n) & (keep > 0)
+    return jnp.where(known, jnp.where(kept, states, other + (other >= states).astype(states.dtype)), -1)
 
 
 class Reports(NamedTuple):
@@ -85,8 +85,10 @@ class Reports(NamedTuple):
 class ReportedLaw(ExactLaw):
     """The exact law of reports, which are independent over time."""
 
-    def exceedance(self, v: Any) -> np.float64 | Float[np.ndarray, " thresholds"]:
+    def exceedance(self, v: Any) -> Any:
         """P(max_t V_t > v), strictly, t = 0 included; v (nats) a number or an array of thresholds, the result of its shape."""
+        if is_traced(v):
+            return super().exceedance(v)
         thresholds = thresholds_of(v)
         total, kept = np.zeros(thresholds.size), np.ones(thresholds.size)
         for over in self.step_exceedance(thresholds.reshape(-1)):
@@ -113,6 +115,11 @@ class TracedReports(TracedLaw):
         over = self.step_exceedance(v)
         before = jnp.cumprod(1 - over, axis=0)
         return over[0] + jnp.sum(over[1:] * before[:-1], axis=0)
+
+
+def _int32(graph: Any, states: Any) -> Any:
+    """State indices as int32; -1 for a traced one that is none."""
+    return states_within(states, graph.n_states) if is_traced(states) else states.astype(np.int32)
 
 
 _draw = jax.jit(Reports.draw, static_argnums=4)
@@ -143,7 +150,8 @@ class RandomisedResponse(OneLoss):
     @property
     def each(self) -> Parameter:
         """epsilon, attained at every pair of states."""
-        return plain(self.epsilon) if is_traced(self.epsilon) else float(self.epsilon)
+        epsilon = sound(self.checked().epsilon, positive)
+        return epsilon if is_traced(epsilon) else float(epsilon)
 
     def proved_epsilon(self, target: float | int) -> float:
         """The target itself."""
@@ -162,7 +170,7 @@ class RandomisedResponse(OneLoss):
     @property
     def _shrink(self) -> Parameter:
         """e^-epsilon."""
-        return jnp.exp(-self.epsilon) if is_traced(self.epsilon) else math.exp(-self.epsilon)
+        return jnp.exp(-self.each) if is_traced(self.epsilon) else math.exp(-self.each)
 
     @property
     def error_rate(self) -> Parameter:
@@ -172,7 +180,9 @@ class RandomisedResponse(OneLoss):
     def law(self, state: Any) -> Vector:
         """P(reported | sensitive `state`), float64."""
         if is_traced(self.epsilon, state):
-            return jnp.where(jnp.arange(self.graph.n_states) == state, self.keep, self.other)
+            n = self.graph.n_states
+            known = states_within(state, n) if is_traced(state) else state
+            return jnp.where(known >= 0, jnp.where(jnp.arange(n) == known, self.keep, self.other), jnp.nan)
         law = np.full(self.chain.n_states, self.other)
         law[state] = self.keep
         return law
@@ -196,7 +206,10 @@ class RandomisedResponse(OneLoss):
         if is_traced(self, states):
             edge = jnp.isfinite(self._lengths(float_dtype(self))).astype(float_dtype(self))
             leaves, arrives, edges = edge.sum(axis=1), edge.sum(axis=0), edge.sum()
-            kept = excess**2 * edge[before, after]
+            n = self.graph.n_states
+            inside = states_within(states, n) if is_traced(states) else states
+            before, after = inside[:-1], inside[1:]
+            kept = jnp.where((before >= 0) & (after >= 0), excess**2 * edge[before, after], jnp.nan)
         else:
             leaves, arrives, edges = self._degrees
             kept = excess**2 * self.graph.feasible(before, after)
@@ -207,21 +220,21 @@ class RandomisedResponse(OneLoss):
     ) -> Int[Array, " steps"]:
         """A reported trajectory, s'_0 included: state indices, int32. start is not read: s_0 is reported as any other state."""
         key = checked_key(key)
-        states = trajectory_indices(self.graph, trajectory, check).astype(np.int32)
+        states = _int32(self.graph, trajectory_indices(self.graph, trajectory, check))
         return respond(key, jnp.asarray(states), jnp.int32(self.graph.n_states), jnp.float32(self.keep))
 
     def sample(
-        self, key: Key[Array, ""], trajectory: Trajectory, n: int, start: Start = None, first: Any = 0, check: bool = False
+        self, key: Key[Array, ""], trajectory: Trajectory, n: Any, start: Start = None, first: Any = 0, check: bool = False
     ) -> Int[Array, "n steps"]:
         """`n` reported trajectories, (n, n_transitions + 1) int32; row i is `privatize(fold_in(key, first + i), trajectory)`."""
         key = checked_key(key)
         states = trajectory_indices(self.graph, trajectory, check)
-        batch.require_lanes(n, 0 if is_traced(first) else first, len(states))
+        n, _ = batch.require_lanes(n, 0 if is_traced(first) else first, len(states))
         return _draw(self._reports(states), self.graph.neighbours, key, first, n)
 
     def _reports(self, states: Any) -> Reports:
         keep = jnp.float32(self.keep) if is_traced(self.epsilon) else np.asarray(self.keep, np.float32)
-        return Reports(states.astype(np.int32), np.asarray(self.graph.n_states, np.int32), keep)
+        return Reports(_int32(self.graph, states), np.asarray(self.graph.n_states, np.int32), keep)
 
     def forward(self, states: Int[np.ndarray, " steps"], start: Start) -> Forward:
         """The reports as a Markov chain on the chain's edges: right where every pair of states is an edge."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -24,6 +24,7 @@ from jaxtyping import Array, Float, Int
 
 from dpjax._errors import require, require_kind
 from dpjax._tracing import at_trace_time, float_dtype, is_traced
+from dpjax.paths.distances import rows_at, states_within
 from dpjax.trajectory import batch
 from dpjax.trajectory.batch import StepCache
 from dpjax.trajectory.graph import (
@@ -49,6 +50,7 @@ from dpjax.trajectory.kernel import (
     split_on_host,
 )
 
+_UNSOUND = np.uint32(2**32 - 1)  # in the place of a digest: laws that are no numbers
 WHOLE = 2**22  # numbers of the laws of all states up to which they are tabulated unasked: 32 MiB
 
 
@@ -76,6 +78,10 @@ class TracedSteps(NamedTuple):
     laws: Float[Array, "targets slots"]
     position: Int[Array, " transitions"] | Int[np.ndarray, " transitions"]
 
+    def kernels(self) -> Float[Array, "transitions slots"]:
+        """The law of each transition; NaN where its state is none."""
+        return rows_at(self.laws, self.position)
+
 
 _law_table = jax.jit(slot_law)
 _log_law_table = jax.jit(slot_log_law)
@@ -85,12 +91,19 @@ _law_tables = jax.jit(batch.law_tables)
 @jax.jit
 def _traced_laws(kernel: Kernel, costs: Float[Array, "targets n"]) -> Float[Array, "targets slots"]:
     """The law of every row for each target; in the backward pass each is computed again."""
-    return jax.lax.map(jax.checkpoint(functools.partial(slot_law, kernel)), costs)
+    return jax.lax.map(jax.checkpoint(functools.partial(_sound, slot_law, kernel)), costs)
 
 
 @jax.jit
 def _traced_log_laws(kernel: Kernel, costs: Float[Array, "targets n"]) -> Float[Array, "targets slots"]:
-    return jax.lax.map(jax.checkpoint(functools.partial(slot_log_law, kernel)), costs)
+    return jax.lax.map(jax.checkpoint(functools.partial(_sound, slot_log_law, kernel)), costs)
+
+
+def _sound(form: Callable[..., Array], kernel: Kernel, costs: Float[Array, " n"]) -> Float[Array, " slots"]:
+    """A law of every row; NaN where a parameter, an edge or a cost is."""
+    lost = jnp.isnan(kernel.scale) | jnp.isnan(kernel.prior_weight)
+    lost |= jnp.isnan(kernel.neighbours.lengths).any() | jnp.isnan(costs).any()
+    return jnp.where(lost, jnp.nan, form(kernel, costs))
 
 
 class StepLaws(OnChain):
@@ -201,7 +214,7 @@ class StepLaws(OnChain):
         if not is_traced(targets):
             return jnp.asarray(self.costs_to(targets), dtype)
         require_few_states(self.graph.n_states)
-        return jnp.asarray(self.costs_to(np.arange(self.graph.n_states)), dtype)[targets]
+        return rows_at(jnp.asarray(self.costs_to(np.arange(self.graph.n_states)), dtype), targets)
 
     def traced_steps(self, states: Any, start: Start, dtype: Any) -> TracedSteps:
         """The private trajectory as laws within a trace, given s_0..s_n. A traced trajectory needs the distances of all pairs."""
@@ -213,7 +226,7 @@ class StepLaws(OnChain):
         else:
             require_few_states(n)
             whole = len(targets) >= n or (not is_traced(self) and n * neighbours.n_slots <= WHOLE)
-            targets = targets.astype(jnp.int32)
+            targets = states_within(targets, n)
             distinct, position = (np.arange(n), targets) if whole else (targets, np.arange(len(targets), dtype=np.int32))
         first = traced_initial_law(graph, start, dtype)
         return TracedSteps(neighbours, first, self.laws_in(distinct, dtype), position)
@@ -245,7 +258,7 @@ class StepLaws(OnChain):
         if is_traced(self):
             laws = self.laws_in(states, float_dtype(self))
             words: Any = split(cumulative_slots(neighbours, laws))
-            origin = np.zeros(2, np.uint32)
+            origin = jnp.where(jnp.isnan(laws).any(), _UNSOUND, jnp.zeros(2, jnp.uint32))
         else:
             words, origin = self._words(states), self._origin
         with at_trace_time() if not is_traced(self) else contextlib.nullcontext():
@@ -279,13 +292,25 @@ class StepLaws(OnChain):
     def _whole_cache(self) -> StepCache:
         return self.cache()
 
-    def cache_for(self, cache: StepCache | None) -> StepCache:
+    def is_own(self, cache: StepCache) -> Any:
+        """Within a trace: whether the laws of the cache are numbers and, of a concrete mechanism, not those of another one."""
+        origin = jnp.asarray(cache.origin)
+        sound = ~(origin == _UNSOUND).all()
+        if is_traced(self):
+            return sound
+        return sound & ((origin == 0).all() | (origin == jnp.asarray(self._origin)).all())
+
+    def cache_for(
+        self,
+        cache: StepCache | None,
+        argument: str = "s",
+        remedy: str = "make cache=m.cache(targets) for the states that occur, and hand it to each step",
+    ) -> StepCache:
         """The cache that is given, once it is known to be this mechanism's; without one that of all states, where they are few."""
         n, n_slots = self.graph.n_states, self.graph.neighbours.n_slots
         if cache is None:
-            remedy = "make cache=m.cache(targets) for the states that occur, and hand it to each step"
             several = f"is traced or an array, and the laws of all {n} states have {n * n_slots} numbers"
-            require(n * n_slots <= WHOLE, "s", None, remedy, problem=several)
+            require(n * n_slots <= WHOLE, argument, None, remedy, problem=several)
             return self.cache() if is_traced(self) else self._whole_cache
         require_kind(cache, "cache", StepCache, "make it with m.cache()")
         other = "make it with the cache method of this mechanism: the laws depend on its chain and parameters"

@@ -45,7 +45,7 @@ from jaxtyping import Array, Float
 
 from dpjax._errors import require
 from dpjax._tracing import check_traced, float_dtype, is_traced
-from dpjax.trajectory.graph import Start, dimensions, probabilities, thresholds_of, traced_initial_law
+from dpjax.trajectory.graph import Start, dimensions, probabilities, require_thresholds, thresholds_of, traced_initial_law
 from dpjax.trajectory.steps import StepLaws, TracedSteps
 
 Thresholds = Float[Array, "*thresholds"]
@@ -53,13 +53,17 @@ Thresholds = Float[Array, "*thresholds"]
 
 def levels_in(v: Any, dtype: Any) -> Thresholds:
     """Thresholds, checked where they are concrete."""
+    if is_traced(v):
+        require_thresholds(v)
     return jnp.asarray(v if is_traced(v) else thresholds_of(v), dtype)
 
 
-def at_each(tail: Callable[[Array], Array], levels: Thresholds) -> Float[Array, "*_"]:
-    """A tail at each threshold, the thresholds on the last axes."""
+def at_each(tail: Callable[[Array], Array], levels: Thresholds, mean: Float[Array, "*_"]) -> Float[Array, "*_"]:
+    """A tail at each threshold, the thresholds on the last axes; NaN where `mean`, of the tail's shape, is, or the threshold."""
     found = jax.vmap(tail, out_axes=-1)(levels.reshape(-1))
-    return found.reshape(*found.shape[:-1], *levels.shape)
+    shape = found.shape
+    lost = jnp.broadcast_to(jnp.isnan(mean)[..., None], shape) | jnp.broadcast_to(jnp.isnan(levels.reshape(-1)), shape)
+    return jnp.where(lost, jnp.nan, found).reshape(*found.shape[:-1], *levels.shape)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -77,7 +81,9 @@ class TracedLaw:
     def step_exceedance(self, v: Any) -> Float[Array, "steps ..."]:
         """P(V_t > v) for each t = 0..n; v (nats) a number or an array of thresholds (the last axis of the result)."""
         levels = levels_in(v, self.marginals.dtype)
-        return at_each(lambda level: jnp.sum(jnp.where(level < self.errors, self.marginals, 0), axis=1), levels)
+        return at_each(
+            lambda level: jnp.sum(jnp.where(level < self.errors, self.marginals, 0), axis=1), levels, self.expected_error
+        )
 
 
 @jax.tree_util.register_dataclass
@@ -96,7 +102,7 @@ class TracedWalk(TracedLaw):
     def exceedance(self, v: Any) -> Float[Array, "*thresholds"]:
         """P(max_t V_t > v), strictly, t = 0 included; v (nats) a number or an array of thresholds, the result of its shape."""
         levels = levels_in(v, self.marginals.dtype)
-        return at_each(lambda level: _exceedance(self.steps, self.errors, level), levels)
+        return at_each(lambda level: _exceedance(self.steps, self.errors, level), levels, self.expected_error.sum())
 
 
 @jax.jit
@@ -109,7 +115,7 @@ def traced_law(steps: TracedSteps, errors: Float[Array, "steps n"]) -> TracedWal
         after = _arrived(steps, flow)
         return after, (after, jnp.sum(flow * lengths))
 
-    _, (laws, means) = lax.scan(move, steps.first, steps.laws[steps.position])
+    _, (laws, means) = lax.scan(move, steps.first, steps.kernels())
     marginals = jnp.concatenate([steps.first[None], laws])
     expected_error = jnp.sum(marginals * errors, axis=1)
     return TracedWalk(marginals, expected_error, jnp.zeros_like(means), errors, means.mean(), steps)
@@ -141,7 +147,7 @@ def _exceedance(steps: TracedSteps, errors: Float[Array, "steps n"], level: Floa
         return jnp.where(beyond, 0, moved), jnp.sum(jnp.where(beyond, moved, 0))
 
     begun = jnp.where(over[0], 0, steps.first)
-    _, removed = lax.scan(move, begun, (steps.laws[steps.position], over[1:]))
+    _, removed = lax.scan(move, begun, (steps.kernels(), over[1:]))
     return jnp.sum(jnp.where(over[0], steps.first, 0)) + removed.sum()
 
 
@@ -157,7 +163,7 @@ def _variance(steps: TracedSteps) -> Float[Array, ""]:
         return (_arrived(steps, flows[0]), _arrived(steps, once), _arrived(steps, twice)), None
 
     none = jnp.zeros_like(steps.first)
-    (_, _, second), _ = lax.scan(move, (steps.first, none, none), steps.laws[steps.position])
+    (_, _, second), _ = lax.scan(move, (steps.first, none, none), steps.kernels())
     return second.sum() / len(steps.position) ** 2
 
 
@@ -238,7 +244,7 @@ class TracedJointLaw:
             _, removed = lax.scan(move, jnp.where(over, 0, self.start), None, length=self.n_steps)
             return jnp.sum(jnp.where(over, self.start, 0)) + removed.sum()
 
-        return at_each(tail, levels_in(v, self.start.dtype))
+        return at_each(tail, levels_in(v, self.start.dtype), self.expected_error.sum())
 
 
 def traced_joint_law(m: StepLaws, n_steps: int, start: Any, sensitive: Start) -> TracedJointLaw:
@@ -293,7 +299,7 @@ class TracedStationary:
     def exceedance(self, v: Any) -> Float[Array, "*thresholds"]:
         """P(V > v), strictly; v (nats) a number or an array of thresholds, the result of its shape."""
         over = levels_in(v, self.law.dtype)
-        return at_each(lambda level: jnp.sum(jnp.where(level < self.chain.errors, self.law, 0)), over)
+        return at_each(lambda level: jnp.sum(jnp.where(level < self.chain.errors, self.law, 0)), over, self.expected_error)
 
 
 def traced_stationary(m: StepLaws) -> TracedStationary:

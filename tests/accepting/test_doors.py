@@ -121,12 +121,12 @@ def test_the_advice_for_a_reducible_chain_names_a_closed_class():
     assert chain.largest_class().labels == ("a", "b", "c")
     with pytest.raises(ValueError, match="transient"):
         chain.closed_class("a")
-    two = MarkovChain.from_counts([[1, 2, 0, 0], [3, 4, 0, 0], [0, 0, 5, 6], [0, 0, 7, 8]], labels="wxyz")
+    two = MarkovChain.from_counts([[1, 2, 0, 0], [3, 4, 0, 0], [0, 0, 5, 6], [0, 0, 7, 8]], labels=list("wxyz"))
     with pytest.raises(ValueError, match="closed_class"):
         two.stationary_distribution()
     assert two.closed_class("z").labels == ("y", "z")
     assert two.closed_class("z").counts.tolist() == [[5, 6], [7, 8]]
-    absorbing = MarkovChain.from_matrix([[0.5, 0.4, 0.1], [0.4, 0.5, 0.1], [0, 0, 1]], labels="abc")
+    absorbing = MarkovChain.from_matrix([[0.5, 0.4, 0.1], [0.4, 0.5, 0.1], [0, 0, 1]], labels=list("abc"))
     with pytest.raises(ValueError, match=r"left for good, towards \{'c'\}"):
         absorbing.require_irreducible()
     with pytest.raises(ValueError, match="closed class"):

@@ -222,3 +222,18 @@ def test_a_path_in_the_home_directory(written, tmp_path, monkeypatch):
 
     table = {"name": "x", "workload": "w", "sweep": {"samples": 2}, "output": {"dir": "~/results/x"}}
     assert from_table(table).output.dir == str(tmp_path / "results" / "x")
+
+
+def test_a_quote_in_a_release_takes_no_other_records_in(written):
+    for content, labels in (
+        ('A,B\n"A,B\nB,A\nB,A\nx",B\nA,A\n', ("A", "B")),
+        ('1,2\n"2,1\n1,1\n",2\n', ("1", "2")),
+        ('A,B\n"A\n",B\nB,A\n', ("A", "B")),
+        ('A,"note\nB,A\n"\n', ("A", "B", "two\nlines")),
+    ):
+        path = written.raw(f"from,to\n{content}")
+        with pytest.raises(RecordError, match="opens a quote that another line closes"):
+            read_records(path, labels, outside="drop")
+        read_records(path, labels, outside="drop", format={"quotes": True})
+    label = written.raw('from,to\nA,"two\nlines"\n')
+    assert read_records(label, ("A", "two\nlines")).counts == {(0, 1): 1}

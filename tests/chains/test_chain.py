@@ -105,13 +105,13 @@ def test_largest_class_of_counts_drops_what_cannot_return(form):
 
 def test_largest_class_of_a_chain_keeps_labels_counts_and_initial():
     counts = np.array([[1, 1, 1, 0], [0, 2, 2, 0], [0, 3, 1, 0], [1, 0, 0, 1]])
-    chain = MarkovChain.from_counts(counts, labels="abcd", initial=[0.5, 0.25, 0.25, 0])
+    chain = MarkovChain.from_counts(counts, labels=list("abcd"), initial=[0.5, 0.25, 0.25, 0])
     part = chain.largest_class()
     assert part.labels == ("b", "c")
     np.testing.assert_array_equal(part.counts, [[2, 2], [3, 1]])
     np.testing.assert_array_equal(part.initial, [0.5, 0.5])
     assert part.largest_class() is part
-    from_matrix = MarkovChain.from_matrix(chain.matrix, labels="abcd").largest_class()
+    from_matrix = MarkovChain.from_matrix(chain.matrix, labels=list("abcd")).largest_class()
     assert from_matrix.counts is None
     np.testing.assert_allclose(from_matrix.matrix, [[0.5, 0.5], [0.75, 0.25]])
     with pytest.raises(ValueError, match=r"reducible, with classes {'a'}, {'b', 'c'}, {'d'}"):
@@ -182,7 +182,7 @@ FORMS = pytest.mark.parametrize("form", [np.array, sparse.csr_array], ids=["dens
 Q3 = np.array([[0.5, 0.5, 0], [0, 0.25, 0.75], [1.0, 0, 0]])
 
 
-def counted(form, labels="abc"):
+def counted(form, labels=tuple("abc")):
     return MarkovChain.from_counts(form([[2, 2, 0], [0, 1, 3], [4, 0, 0]]), labels=labels, initial=[0.2, 0.3, 0.5])
 
 
@@ -222,11 +222,11 @@ def test_equal_structure_compiles_once_and_other_labels_or_places_again(form):
 
     assert float(first_of(counted(form))) == pytest.approx(counted(form).stationary_distribution()[0])
     first_of(counted(form))
-    first_of(MarkovChain.from_matrix(form(Q3), labels="abc", initial=[1, 0, 0]))
+    first_of(MarkovChain.from_matrix(form(Q3), labels=list("abc"), initial=[1, 0, 0]))
     assert len(traces) == 1
-    first_of(counted(form, labels="xyz"))
+    first_of(counted(form, labels=list("xyz")))
     assert len(traces) == 2
-    first_of(MarkovChain.from_matrix(form(Q3[::-1]), labels="abc", initial=[1, 0, 0]))
+    first_of(MarkovChain.from_matrix(form(Q3[::-1]), labels=list("abc"), initial=[1, 0, 0]))
     assert len(traces) == (3 if form is sparse.csr_array else 2)
 
 
@@ -311,7 +311,7 @@ def test_a_traced_matrix_makes_a_chain_unchecked_and_a_traced_law_too():
 
     @jax.jit
     def law(P, initial):
-        chain = MarkovChain.from_matrix(P, labels="abc", initial=initial)
+        chain = MarkovChain.from_matrix(P, labels=list("abc"), initial=initial)
         seen.append(repr(chain))
         return chain.initial_distribution, MarkovChain.from_matrix(P).stationary_distribution(), chain.n_states
 
@@ -327,7 +327,7 @@ def test_a_traced_matrix_makes_a_chain_unchecked_and_a_traced_law_too():
     with pytest.raises(InputError, match="shape of initial"):
         jax.eval_shape(lambda law: MarkovChain.from_matrix(Q3, initial=law), jnp.ones(2))
     with pytest.raises(InputError, match="number of labels"):
-        jax.eval_shape(lambda P: MarkovChain.from_matrix(P, labels="ab"), jnp.asarray(Q3, jnp.float32))
+        jax.eval_shape(lambda P: MarkovChain.from_matrix(P, labels=list("ab")), jnp.asarray(Q3, jnp.float32))
 
 
 @pytest.mark.parametrize(

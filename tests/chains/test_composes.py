@@ -37,7 +37,7 @@ RINGS = np.array(
         [[0.0, 0.6, 0.4, 0], [0, 0.3, 0.1, 0.6], [0.35, 0, 0, 0.65], [0.85, 0.15, 0, 0]],
     ]
 )
-SPARSE = MarkovChain.from_matrix(sparse.csr_array(RINGS[0]), labels="abcd")
+SPARSE = MarkovChain.from_matrix(sparse.csr_array(RINGS[0]), labels=list("abcd"))
 ENTRIES = RINGS[:, RINGS[0] > 0]
 LAWS = np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.1, 0.3, 0.2]])
 STATES = np.array([[3, 1], [0, 2]], np.int32)
@@ -59,7 +59,7 @@ def with_entries(data):
     if isinstance(data, jax.Array) or data.ndim > 1:
         return jax.tree.unflatten(jax.tree.structure(SPARSE), [jnp.asarray(data)])
     places = SPARSE.matrix.indices, SPARSE.matrix.indptr
-    return MarkovChain.from_matrix(sparse.csr_array((data, *places), shape=(4, 4)), labels="abcd")
+    return MarkovChain.from_matrix(sparse.csr_array((data, *places), shape=(4, 4)), labels=list("abcd"))
 
 
 def dense(lengths):
@@ -71,7 +71,7 @@ def padded(path):
 
 
 def from_matrix(P):
-    return MarkovChain.from_matrix(P, labels="abcd")
+    return MarkovChain.from_matrix(P, labels=list("abcd"))
 
 
 CASES = [
@@ -151,6 +151,7 @@ HOST = {  # documented in the first line: they look at a pattern of zeros, or at
     "MarkovChain.from_pairs": None,
     "MarkovChain.is_irreducible": lambda P: from_matrix(P).is_irreducible(),
     "MarkovChain.require_irreducible": lambda P: from_matrix(P).require_irreducible(),
+    "MarkovChain.closed_class": lambda P: from_matrix(P).closed_class(),
     "MarkovChain.largest_class": lambda P: from_matrix(P).largest_class(),
     "MarkovChain.support": lambda P: from_matrix(P).support(),
     "MarkovChain.host_matrix": lambda P: from_matrix(P).host_matrix(),

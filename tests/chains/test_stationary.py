@@ -239,7 +239,7 @@ def test_several_closed_classes_are_named():
     with pytest.raises(ValueError, match=r"matrix \[1\] is .*reducible"):
         stationary_distribution(np.stack([np.full((4, 4), 0.25), P]))
     with pytest.raises(ValueError, match=r"\{'a'\}, \{'c', 'd'\}"):
-        MarkovChain.from_matrix(P, labels="abcd").stationary_distribution()
+        MarkovChain.from_matrix(P, labels=list("abcd")).stationary_distribution()
     assert np.isnan(gth(jnp.asarray(P, jnp.float32))).all()
 
 

@@ -172,7 +172,7 @@ def test_data_reach_the_workload_the_law_and_the_results(call, config, tmp_path,
         source: str
 
         def load(self):
-            report = types.SimpleNamespace(summary=lambda: "nothing dropped")
+            report = types.SimpleNamespace(summary=lambda: "nothing dropped", assumed=())
             counts = np.array([[1, 2], [3, 4]])
             return types.SimpleNamespace(
                 name=self.source,
