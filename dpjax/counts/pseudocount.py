@@ -137,11 +137,13 @@ class PseudocountMechanism(CountMechanism):
     def _check(self) -> None:
         """The numbers, which a pytree brings unchecked."""
         domain.check_one(scale=self.scale, pseudocount=self.pseudocount)
-        scale, alpha = (domain.check_positive(getattr(self, name), name) for name in ("scale", "pseudocount"))
-        wanted = "give a scale such as 0.5, or calibrate one"
-        require_all((scale >= 1e-12) & (scale <= 1e20), "scale", self.scale, wanted, must="lie between 1e-12 and 1e20")
-        wanted = "give a number such as 1.0"
-        require_all((alpha >= 1e-6) & (alpha <= 1e12), "pseudocount", self.pseudocount, wanted, must="lie between 1e-6 and 1e12")
+        for name, low, high, remedy in (
+            ("scale", "1e-12", "1e20", "0.5, or calibrate one"),
+            ("pseudocount", "1e-6", "1e12", "1.0"),
+        ):
+            x = domain.check_positive(getattr(self, name), name)
+            inside = (x >= float(low)) & (x <= float(high))
+            require_all(inside, name, getattr(self, name), f"give a number such as {remedy}", must=f"lie between {low} and {high}")
 
     @classmethod
     def calibrate(  # type: ignore[override]
@@ -218,8 +220,7 @@ class PseudocountMechanism(CountMechanism):
     @property
     def parameters(self) -> Mapping[str, float]:
         """On the host: s and alpha."""
-        scale, alpha = self._public()
-        return {"dirichlet_scale": float(scale), "pseudocount": float(alpha)}
+        return dict(zip(("dirichlet_scale", "pseudocount"), map(float, self._public()), strict=True))
 
     @property
     def note(self) -> str:
@@ -248,24 +249,16 @@ class PseudocountMechanism(CountMechanism):
     def _relation(self) -> str:
         """The relation between records, whose accountant is traced."""
         remedy = "ask for the figures of persons outside the transformed function"
-        require(
-            self.neighbours.persons is None,
-            "adjacency",
-            None,
-            remedy,
-            problem="protects persons, whose accountant runs on the host",
-        )
+        problem = "protects persons, whose accountant runs on the host"
+        require(self.neighbours.persons is None, "adjacency", None, remedy, problem=problem)
         return self.neighbours.relation
 
     def _delta(self, epsilon: Numbers) -> Numbers:
-        neighbours = self.neighbours
-        if neighbours.persons is None:
-            return record_delta(neighbours.relation, epsilon, *self._public())
-        scale, alpha = self._public()
-        costs = [
-            person_cost(float(e), float(scale), float(alpha), neighbours.persons, neighbours.relation).delta
-            for e in np.ravel(epsilon)
-        ]
+        bound, relation, public = self.neighbours.persons, self.neighbours.relation, self._public()
+        if bound is None:
+            return record_delta(relation, epsilon, *public)
+        scale, alpha = (float(x) for x in public)
+        costs = [person_cost(float(e), scale, alpha, bound, relation).delta for e in np.ravel(epsilon)]
         return np.asarray(costs).reshape(np.shape(epsilon))
 
     def privatize(self, key: Array, counts: Shares, support: Bool[Numbers, "*shape"] | None = None) -> Float[Array, "*batch n"]:
@@ -316,8 +309,7 @@ class PseudocountMechanism(CountMechanism):
             problem="hold the numbers of several mechanisms",
         )
         self._check()
-        scale, alpha = (x if is_traced(x) else np.asarray(x, np.float64) for x in numbers)
-        return scale, alpha
+        return tuple(x if is_traced(x) else np.asarray(x, np.float64) for x in numbers)  # type: ignore[return-value]
 
 
 register(PseudocountMechanism, "theorem7")
