@@ -143,7 +143,8 @@ def sound(value: Any, holds: Callable[[Any], Any]) -> Any:
     """`value`; NaN in the place of a traced number that is not finite or of which `holds` is not true."""
     if not is_traced(value):
         return value
-    return jax.numpy.where(holds(value) & jax.numpy.isfinite(value), value, jax.numpy.nan)
+    number = value if jax.numpy.issubdtype(value.dtype, jax.numpy.floating) else value.astype(jax.numpy.zeros(()).dtype)
+    return jax.numpy.where(holds(number) & jax.numpy.isfinite(number), number, jax.numpy.nan)
 
 
 def in_float64(function: Callable[_Arguments, Any]) -> Callable[_Arguments, Any]:
