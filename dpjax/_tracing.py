@@ -4,7 +4,7 @@
 (`in_float64`) and returned as NumPy float64, rounded to the safe side. dpjax never changes JAX's global settings.
 
 *Traced* (under `jit`, `vmap`, `grad`, `scan`). The same call returns the traced value in the dtype of its inputs, not rounded. Checks of values
-are skipped: a trace has none. Checks of shapes and dtypes always run.
+are skipped: a trace has none; where one would fail the figure is NaN (`conditions`, `nan_unless`). Checks of shapes and dtypes always run.
 
 *Pytrees.* Mechanisms and other values with checked fields are pytrees (`frozen_pytree`): numbers are leaves, words and structure are static.
 Unflattening checks nothing, since leaves may be tracers, None or any object.
@@ -19,6 +19,7 @@ Unflattening checks nothing, since leaves may be tracers, None or any object.
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
@@ -60,6 +61,34 @@ def checking() -> bool:
     return bool(_debug.value)
 
 
+_found: contextvars.ContextVar[list[Any] | None] = contextvars.ContextVar("conditions", default=None)
+
+
+@contextlib.contextmanager
+def conditions() -> Iterator[list[Any]]:
+    """A context in which the conditions of traced checks are kept in the list it yields, for `nan_unless`."""
+    held: list[Any] = []
+    token = _found.set(held)
+    try:
+        yield held
+    finally:
+        _found.reset(token)
+
+
+def nan_unless(held: Sequence[Any], value: Any) -> Any:
+    """The traced `value`, NaN where one of the conditions does not hold: entry by entry where its shape broadcasts to the value's, else all.
+
+    The derivative of what holds is that of `value`.
+    """
+    for condition in held:
+        shape = np.shape(condition)
+        each = len(shape) <= value.ndim and all(a in (1, b) for a, b in zip(shape[::-1], value.shape[::-1], strict=False))
+        known = jax.numpy.asarray(condition) if each else jax.numpy.all(condition)
+        known = known.reshape((1,) * (value.ndim - known.ndim) + known.shape)
+        value = jax.numpy.where(known, value, jax.numpy.asarray(np.nan, value.dtype))
+    return value
+
+
 def check_traced(condition: Any, argument: str, rule: str, **values: Any) -> None:
     """Under `debug_checks`, a checkify error "argument must rule" unless every entry of the traced `condition` holds; else nothing.
 
@@ -69,6 +98,9 @@ def check_traced(condition: Any, argument: str, rule: str, **values: Any) -> Non
         rule: what it must do, as it follows "must": "be positive".
         values: traced arrays of one shape that the message shows: the rule may hold "{name}".
     """
+    found = _found.get()
+    if found is not None:
+        found.append(condition)
     if _debug.value:
         checkify.check(jax.numpy.all(condition), f"{argument} must {rule}", **values)
 
@@ -111,7 +143,8 @@ def sound(value: Any, holds: Callable[[Any], Any]) -> Any:
     """`value`; NaN in the place of a traced number that is not finite or of which `holds` is not true."""
     if not is_traced(value):
         return value
-    return jax.numpy.where(holds(value) & jax.numpy.isfinite(value), value, jax.numpy.nan)
+    number = value if jax.numpy.issubdtype(value.dtype, jax.numpy.floating) else value.astype(jax.numpy.zeros(()).dtype)
+    return jax.numpy.where(holds(number) & jax.numpy.isfinite(number), number, jax.numpy.nan)
 
 
 def in_float64(function: Callable[_Arguments, Any]) -> Callable[_Arguments, Any]:

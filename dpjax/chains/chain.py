@@ -401,7 +401,7 @@ def _checked_law(initial: Any, n: int) -> Float[np.ndarray, " n"] | Float[Array,
         return None
     if is_traced(initial):
         return _kept_law(jnp.asarray(initial), n)
-    remedy = f"give {n} probabilities, one for each state, or a table of them by label"
+    remedy = f"give {n} finite probabilities, one for each state, or a table of them by label"
     law = real_array(initial, "initial", remedy).copy()
     require(law.shape == (n,), "the shape of initial", law.shape, _one_law(law, n))
     good = np.isfinite(law).all() and (law >= 0).all() and abs(law.sum() - 1) <= row_sum_tolerance(np.asarray(initial).dtype)

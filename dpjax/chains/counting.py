@@ -112,7 +112,7 @@ def require_stochastic(P: jax.Array) -> None:
     refuse(P, *faults(P))
 
 
-def refuse(P: jax.Array, least: Any, gap: Any) -> None:
+def refuse(P: jax.Array | np.ndarray, least: Any, gap: Any) -> None:
     """The error for the `faults` of `P`, if they are any."""
     if P.size == 0 or (float(least) >= 0 and float(gap) <= row_sum_tolerance(P.dtype)):
         return

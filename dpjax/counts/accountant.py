@@ -54,7 +54,7 @@ from jaxtyping import Array, Float
 from scipy import fft, signal, special
 
 from dpjax._errors import require_word
-from dpjax._tracing import is_traced
+from dpjax._tracing import conditions, is_traced, nan_unless
 from dpjax.counts.neighbours import PersonBound
 from dpjax.simplex import rows as domain
 from dpjax.simplex._rounding import Numbers, Real, check_delta, check_epsilon, delta_up, in_blocks, in_trace
@@ -155,7 +155,9 @@ def least_pseudocount(*, epsilon: Real, delta: Real, adjacency: str = "replace")
     domain.check_one(epsilon=epsilon, delta=delta)
     require_word(adjacency, "adjacency", _LOG_LIMIT, ADJACENCY_WORDS)
     if is_traced(epsilon, delta):
-        return in_trace(_TRACED_LEAST[adjacency], check_delta(delta), check_epsilon(epsilon))
+        with conditions() as held:
+            target, point = check_delta(delta), check_epsilon(epsilon)
+        return nan_unless(held, in_trace(_TRACED_LEAST[adjacency], target, point))
     e, d = float(check_epsilon(epsilon)), float(check_delta(delta))
     log_limit, log_delta = _LOG_LIMIT[adjacency], math.log(d)
     # twice what either factor of the limit asks for alone: the root lies below, also where rounding has the last word

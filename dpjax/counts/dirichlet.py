@@ -26,7 +26,7 @@ from jaxtyping import Array, Bool, Float
 from dpjax._errors import invalid, require
 from dpjax._random import checked_key
 from dpjax._rationals import shown, verified
-from dpjax._tracing import frozen_pytree, is_traced
+from dpjax._tracing import conditions, frozen_pytree, is_traced, nan_unless
 from dpjax.counts.neighbours import Neighbours
 from dpjax.counts.postprocess import (
     checked_counts,
@@ -142,10 +142,11 @@ class DirichletRows(CountMechanism):
         counts, support = plain_table(counts, support)
         values = checked_counts(counts)
         shares = values / values.sum(axis=-1, keepdims=True)
-        k, still, uniform = self._public()
+        with conditions() as held:
+            k, still, uniform = self._public()
         public = jnp.broadcast_to(jnp.asarray(uniform, values.dtype), values.shape)
         drawn = dirichlet(key, jnp.where(still, public, jnp.asarray(k, values.dtype)[:, None] * shares), 1)[0]
-        return jnp.where(still, public, drawn)
+        return nan_unless([*map(jnp.all, held)], jnp.where(still, public, drawn))
 
     def law(self, counts: np.ndarray, support: Bool[np.ndarray, "rows n"], dtype: np.dtype) -> Law:
         """The shapes of the rows, which rows are not drawn, and their uniform law."""

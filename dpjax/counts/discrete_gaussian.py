@@ -46,7 +46,7 @@ from jaxtyping import Array, Float
 from dpjax import _exact
 from dpjax._errors import invalid, require
 from dpjax._rationals import as_written
-from dpjax._tracing import check_traced, frozen_pytree, is_traced, require_concrete
+from dpjax._tracing import check_traced, conditions, frozen_pytree, is_traced, nan_unless, require_concrete
 from dpjax.counts.neighbours import Neighbours, PersonBound, given
 from dpjax.counts.noise import LARGEST, TAIL, NoiseMechanism, NoiseSampler, symmetric_noise
 from dpjax.counts.postprocess import checked_delta, checked_epsilon, checked_postprocess, is_number
@@ -282,16 +282,21 @@ class DiscreteGaussianMechanism(NoiseMechanism):
 
     def _traced(self, curves: Mapping[str, Callable[..., Array]], point: Any) -> Array:
         """A curve of `_TRACED` or its inverse, at `point`."""
-        v = self.variance if is_traced(self.variance) else float(self.variance)
+        v: Any = self.variance if is_traced(self.variance) else float(self.variance)
+        if is_traced(v):  # no sum of endless length
+            v = jnp.where((v >= 1e-3) & (v <= float(LARGEST)), v, jnp.ones_like(v))
         if self.neighbours.single:
             return in_trace(curves[self.neighbours.relation], point, v)
         return in_trace(curves["person"], point, self.neighbours.l2_squared / (2 * v))
 
     def exact_delta(self, epsilon: Any) -> Any:
         """delta at epsilon >= 0, rounded up; for persons of several records an upper bound. Traced: unrounded, in the dtype of what is traced."""
-        self._check()
+        with conditions() as held:
+            self._check()
         if is_traced(epsilon, self.variance):
-            return jnp.exp(self._traced(_TRACED, check_epsilon(epsilon)))
+            with conditions() as asked:
+                point = check_epsilon(epsilon)
+            return nan_unless([*held, *asked], jnp.exp(self._traced(_TRACED, point)))
         require(bool(0 <= epsilon < math.inf), "epsilon", epsilon, "give a finite number of nats, 0 or more")
         if self.neighbours.single:
             return gaussian_delta(float(epsilon), float(self.variance), self.neighbours.relation)
@@ -299,9 +304,12 @@ class DiscreteGaussianMechanism(NoiseMechanism):
 
     def exact_epsilon(self, delta: Any) -> Any:
         """The smallest epsilon found whose delta is at most delta; verified. Traced: unrounded, in the dtype of what is traced."""
-        self._check()
+        with conditions() as held:
+            self._check()
         if is_traced(delta, self.variance):
-            return self._traced(_TRACED_EPSILON, check_delta(delta))
+            with conditions() as asked:
+                target = check_delta(delta)
+            return nan_unless([*held, *asked], self._traced(_TRACED_EPSILON, target))
         checked_delta(delta)
         low, high = 0.0, 1.0
         # ends: high doubles, and delta falls to the least float64 before it overflows
@@ -337,9 +345,10 @@ class DiscreteGaussianMechanism(NoiseMechanism):
 
     def noise(self, dtype: np.dtype) -> tuple[Callable[..., Array], Any]:
         """Inversion of the table of tails; NaN for a traced variance above 6e6."""
-        self._check()
+        with conditions() as held:
+            self._check()
         if is_traced(self.variance):
-            return _traced_noise, _traced_table(self.variance, dtype)
+            return _traced_noise, nan_unless(held, _traced_table(self.variance, dtype))
         return symmetric_noise, tail_table(float(self.variance), dtype)
 
     @classmethod

@@ -31,7 +31,7 @@ from dpjax import _exact
 from dpjax._errors import require
 from dpjax._random import open_uniform
 from dpjax._rationals import as_written, float_up
-from dpjax._tracing import check_traced, frozen_pytree, is_traced, require_concrete
+from dpjax._tracing import check_traced, conditions, frozen_pytree, is_traced, nan_unless, require_concrete
 from dpjax.counts.neighbours import Neighbours, given
 from dpjax.counts.noise import LARGEST, TOO_MUCH, NoiseMechanism, NoiseSampler
 from dpjax.counts.postprocess import checked_epsilon, checked_postprocess, laplace_error
@@ -98,9 +98,10 @@ class DiscreteLaplaceMechanism(NoiseMechanism):
     @property
     def scale(self) -> Any:
         """b = L1 sensitivity / epsilon; a float, rounded up where epsilon is a Fraction."""
-        self._check()
+        with conditions() as held:
+            self._check()
         b = self.neighbours.l1 / self.epsilon
-        return float_up(b) if isinstance(b, Fraction) else b
+        return float_up(b) if isinstance(b, Fraction) else nan_unless(held, b) if is_traced(b) else b
 
     @property
     def parameters(self) -> Mapping[str, float]:
@@ -116,11 +117,12 @@ class DiscreteLaplaceMechanism(NoiseMechanism):
 
     def exact_delta(self, epsilon: Any) -> Any:
         """0 from the mechanism's epsilon on; below it the claim is refused. Traced: NaN below it, in the dtype of what is traced."""
-        self._check()
+        with conditions() as held:
+            self._check()
         if is_traced(epsilon, self.epsilon):
             asked, ours = alike(epsilon, self.epsilon)
             check_traced(asked >= ours, "epsilon", "be the mechanism's epsilon or more")
-            return jnp.where(asked >= ours, jnp.zeros_like(asked), jnp.nan)
+            return nan_unless(held, jnp.where(asked >= ours, jnp.zeros_like(asked), jnp.nan))
         require(epsilon >= self.epsilon, "epsilon", epsilon, f"this mechanism is private at {self.epsilon} and delta 0, not below")
         return 0.0
 
@@ -129,11 +131,13 @@ class DiscreteLaplaceMechanism(NoiseMechanism):
 
         Traced: in the dtype of what is traced.
         """
-        self._check()
+        with conditions() as held:
+            self._check()
         if is_traced(delta, self.epsilon):
             asked, ours = alike(delta, self.epsilon)
-            check_traced((asked >= 0) & (asked < 1), "delta", "be a probability, at least 0 and below 1")
-            return jnp.broadcast_to(ours, asked.shape)
+            right = (asked >= 0) & (asked < 1)
+            check_traced(right, "delta", "be a probability, at least 0 and below 1")
+            return nan_unless([*held, right], jnp.broadcast_to(ours, asked.shape))
         require(bool(0 <= delta < 1), "delta", delta, "give a probability, at least 0 and below 1")
         return float_up(self.epsilon) if isinstance(self.epsilon, Fraction) else float(self.epsilon)
 

@@ -28,7 +28,7 @@ from dpjax._errors import invalid, require
 from dpjax._exact import polya_urn
 from dpjax._random import checked_key
 from dpjax._rationals import as_written, rounded_up, verified
-from dpjax._tracing import frozen_pytree, is_traced, require_concrete
+from dpjax._tracing import conditions, frozen_pytree, is_traced, nan_unless, require_concrete
 from dpjax.counts.accountant import (
     Cost,
     least_pseudocount,
@@ -137,11 +137,13 @@ class PseudocountMechanism(CountMechanism):
     def _check(self) -> None:
         """The numbers, which a pytree brings unchecked."""
         domain.check_one(scale=self.scale, pseudocount=self.pseudocount)
-        scale, alpha = (domain.check_positive(getattr(self, name), name) for name in ("scale", "pseudocount"))
-        wanted = "give a scale such as 0.5, or calibrate one"
-        require_all((scale >= 1e-12) & (scale <= 1e20), "scale", self.scale, wanted, must="lie between 1e-12 and 1e20")
-        wanted = "give a number such as 1.0"
-        require_all((alpha >= 1e-6) & (alpha <= 1e12), "pseudocount", self.pseudocount, wanted, must="lie between 1e-6 and 1e12")
+        for name, low, high, remedy in (
+            ("scale", "1e-12", "1e20", "0.5, or calibrate one"),
+            ("pseudocount", "1e-6", "1e12", "1.0"),
+        ):
+            x = domain.check_positive(getattr(self, name), name)
+            inside = (x >= float(low)) & (x <= float(high))
+            require_all(inside, name, getattr(self, name), f"give a number such as {remedy}", must=f"lie between {low} and {high}")
 
     @classmethod
     def calibrate(  # type: ignore[override]
@@ -218,8 +220,7 @@ class PseudocountMechanism(CountMechanism):
     @property
     def parameters(self) -> Mapping[str, float]:
         """On the host: s and alpha."""
-        scale, alpha = self._public()
-        return {"dirichlet_scale": float(scale), "pseudocount": float(alpha)}
+        return dict(zip(("dirichlet_scale", "pseudocount"), map(float, self._public()), strict=True))
 
     @property
     def note(self) -> str:
@@ -228,9 +229,10 @@ class PseudocountMechanism(CountMechanism):
 
     def exact_delta(self, epsilon: Real) -> Claim:
         """delta at epsilon >= 0 (scalar or array), rounded up. Traced: unrounded, in the dtype of what is traced."""
-        point = check_epsilon(epsilon)
-        if is_traced(point, self.scale, self.pseudocount):
-            return traced_record_delta(self._relation(), point, *self._public())
+        with conditions() as held:
+            point, public = check_epsilon(epsilon), self._public()
+        if is_traced(point, *public):
+            return nan_unless(held, traced_record_delta(self._relation(), point, *public))
         return plain(self._delta(point))
 
     def exact_epsilon(self, delta: Real) -> Claim:
@@ -238,32 +240,25 @@ class PseudocountMechanism(CountMechanism):
 
         Traced: unrounded, in the dtype of what is traced, with the derivatives of the implicit function.
         """
-        target = check_delta(delta)
-        if is_traced(target, self.scale, self.pseudocount):
-            return traced_record_epsilon(self._relation(), target, *self._public())
+        with conditions() as held:
+            target, public = check_delta(delta), self._public()
+        if is_traced(target, *public):
+            return nan_unless(held, traced_record_epsilon(self._relation(), target, *public))
         return plain(smallest(lambda e: self._delta(e) <= target, np.ones(target.shape)))
 
     def _relation(self) -> str:
         """The relation between records, whose accountant is traced."""
         remedy = "ask for the figures of persons outside the transformed function"
-        require(
-            self.neighbours.persons is None,
-            "adjacency",
-            None,
-            remedy,
-            problem="protects persons, whose accountant runs on the host",
-        )
+        problem = "protects persons, whose accountant runs on the host"
+        require(self.neighbours.persons is None, "adjacency", None, remedy, problem=problem)
         return self.neighbours.relation
 
     def _delta(self, epsilon: Numbers) -> Numbers:
-        neighbours = self.neighbours
-        if neighbours.persons is None:
-            return record_delta(neighbours.relation, epsilon, *self._public())
-        scale, alpha = self._public()
-        costs = [
-            person_cost(float(e), float(scale), float(alpha), neighbours.persons, neighbours.relation).delta
-            for e in np.ravel(epsilon)
-        ]
+        bound, relation, public = self.neighbours.persons, self.neighbours.relation, self._public()
+        if bound is None:
+            return record_delta(relation, epsilon, *public)
+        scale, alpha = (float(x) for x in public)
+        costs = [person_cost(float(e), scale, alpha, bound, relation).delta for e in np.ravel(epsilon)]
         return np.asarray(costs).reshape(np.shape(epsilon))
 
     def privatize(self, key: Array, counts: Shares, support: Bool[Numbers, "*shape"] | None = None) -> Float[Array, "*batch n"]:
@@ -280,9 +275,10 @@ class PseudocountMechanism(CountMechanism):
         mask: Any = np.ones(values.shape[-1:], bool) if support is None else support
         mask = mask if is_traced(mask) else np.asarray(mask, dtype=bool)
         require_all(mask.any(axis=-1), "support", support, "give every row a category")
-        scale, alpha = (jnp.asarray(x, dtype=values.dtype) for x in self._public())
+        with conditions() as held:
+            scale, alpha = (jnp.asarray(x, dtype=values.dtype) for x in self._public())
         concentration = jnp.where(jnp.broadcast_to(jnp.asarray(mask, bool), values.shape), scale * (values + alpha), 0.0)
-        return dirichlet(key, concentration, 1)[0]
+        return nan_unless(held, dirichlet(key, concentration, 1)[0])
 
     def concentrations(self, counts: np.ndarray, support: np.ndarray) -> Float[np.ndarray, "rows n"]:
         """The shapes of the Dirichlet rows of a table, 0 outside the support."""
@@ -313,8 +309,7 @@ class PseudocountMechanism(CountMechanism):
             problem="hold the numbers of several mechanisms",
         )
         self._check()
-        scale, alpha = (x if is_traced(x) else np.asarray(x, np.float64) for x in numbers)
-        return scale, alpha
+        return tuple(x if is_traced(x) else np.asarray(x, np.float64) for x in numbers)  # type: ignore[return-value]
 
 
 register(PseudocountMechanism, "theorem7")

@@ -45,7 +45,7 @@ from jaxtyping import Array, Float, Key
 from scipy import sparse
 
 from dpjax._errors import invalid, require
-from dpjax._tracing import check_traced, in_float64, is_traced, require_concrete
+from dpjax._tracing import check_traced, in_float64, is_traced, nan_unless, require_concrete
 from dpjax.chains import MarkovChain, deviation_matrix, stationary_distribution
 from dpjax.chains.counting import require_irreducible
 from dpjax.chains.mixing import law_and_deviation
@@ -140,7 +140,9 @@ def _traced_law(P: Float[Array, "n n"], k: Float[Array, "*rows"]) -> StationaryL
     good = jnp.all(P >= 0) & jnp.all(jnp.abs(P.sum(axis=1) - 1) <= 1e-5)
     check_traced(good, "P", "be a transition matrix: entries at least 0, rows that sum to 1")
     check_traced(k > 0, "k", "be positive")
-    return stationary_moments(P, jnp.broadcast_to(k, P.shape[:1]))
+    right = jnp.all(P >= 0) & jnp.all(k > 0)  # rows that sum to something else are those of a derivative by differences
+    law = stationary_moments(P, jnp.broadcast_to(k, P.shape[:1]))
+    return StationaryLaw(*(nan_unless([right], x) for x in law))
 
 
 def stationary_error_bars(

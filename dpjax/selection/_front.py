@@ -33,7 +33,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from dpjax._errors import require
 from dpjax._random import checked_key, open_uniform
-from dpjax._tracing import at_trace_time, check_traced, in_float64, is_traced
+from dpjax._tracing import at_trace_time, check_traced, conditions, in_float64, is_traced, nan_unless
 
 
 def candidate_mask(costs: Float[Array, "*batch m"], where: Any) -> Bool[Array, "*batch m"]:
@@ -142,18 +142,25 @@ def draw(
     require(form in ("auto", *forms), "form", form, f"choose among 'auto', {', '.join(map(repr, forms))}")
     key = checked_key(key)
     kernel = forms[("inverse" if shape else "race") if form == "auto" else form]
-    _check(costs, scale, where)
+    with conditions() as held:
+        _check(costs, scale, where)
     if not _on_host(costs, scale, where):
-        return kernel(key, *_as_arrays(costs, scale, where), shape)
+        chosen = kernel(key, *_as_arrays(costs, scale, where), shape)
+        for right in held:
+            row = right.all(axis=-1) if right.shape == np.shape(costs) else right
+            chosen = jnp.where(jnp.broadcast_to(row, chosen.shape), chosen, -1)
+        return chosen
     with jax.enable_x64(True) if is_traced(key) else at_trace_time():
         return kernel(key, *_as_arrays(np.asarray(costs, np.float64), np.asarray(scale, np.float64), where), shape)
 
 
 def evaluate(kernel: Kernel, costs: Any, scale: Any, where: Any) -> Any:
     """Run the kernel of a law on checked arguments; NumPy float64 where none of them is a JAX array."""
-    _check(costs, scale, where)
+    with conditions() as held:
+        _check(costs, scale, where)
     if not _on_host(costs, scale, where):
-        return kernel(*_as_arrays(costs, scale, where))
+        known = [x.all(axis=-1, keepdims=True) if x.shape == np.shape(costs) else x[..., None] for x in held]
+        return nan_unless(known, kernel(*_as_arrays(costs, scale, where)))
     return in_float64(lambda: kernel(*_as_arrays(np.asarray(costs, np.float64), np.asarray(scale, np.float64), where)))()
 
 

@@ -43,7 +43,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from dpjax._tracing import is_traced, require_concrete
+from dpjax._tracing import conditions, is_traced, nan_unless, require_concrete
 from dpjax.simplex import rows as domain
 from dpjax.simplex._rounding import (
     SAFETY,
@@ -118,6 +118,7 @@ def _passing(curve: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def _public(eta: Real, n_records: Real, n_categories: Real, lattice: bool) -> tuple[Numbers, Numbers, Numbers]:
+    domain.check_shapes(eta=eta, n_records=n_records, n_categories=n_categories)
     n = domain.check_count(n_categories, "n_categories", 2)
     records = domain.check_positive(n_records, "n_records")
     border = domain.check_border(eta, n)
@@ -134,9 +135,11 @@ def exact_delta(epsilon: Real, *, k: Real, eta: Real, n_records: Real, n_categor
     `lattice=True` uses that shares are whole multiples of 1/N, so that the smallest share is ceil(N eta)/N. Raises ValueError where
     no two adjacent count vectors lie in the bordered simplex. Theorem 6.
     """
-    border, records, n = _public(eta, n_records, n_categories, lattice)
-    values = check_epsilon(epsilon), domain.check_k(k), border, records, n
-    return jnp.exp(log_traced_delta(*values)) if is_traced(*values) else plain(delta_up(log_delta_of(*values)))
+    domain.check_shapes(epsilon=epsilon, k=k, eta=eta, n_records=n_records, n_categories=n_categories)
+    with conditions() as held:
+        border, records, n = _public(eta, n_records, n_categories, lattice)
+        values = check_epsilon(epsilon), domain.check_k(k), border, records, n
+    return nan_unless(held, jnp.exp(log_traced_delta(*values))) if is_traced(*values) else plain(delta_up(log_delta_of(*values)))
 
 
 def exact_epsilon(delta: Real, *, k: Real, eta: Real, n_records: Real, n_categories: Real, lattice: bool = False) -> Claim:
@@ -145,9 +148,11 @@ def exact_epsilon(delta: Real, *, k: Real, eta: Real, n_records: Real, n_categor
     Traced: where the curve passes delta, unrounded, in the dtype of what is traced; its derivatives are those of the implicit function, and 0
     where epsilon is 0.
     """
-    border, records, n = _public(eta, n_records, n_categories, lattice)
-    values = check_delta(delta), domain.check_k(k), border, records, n
-    return traced_epsilon(*values) if is_traced(*values) else plain(epsilon_of(*np.broadcast_arrays(*values)))
+    domain.check_shapes(delta=delta, k=k, eta=eta, n_records=n_records, n_categories=n_categories)
+    with conditions() as held:
+        border, records, n = _public(eta, n_records, n_categories, lattice)
+        values = check_delta(delta), domain.check_k(k), border, records, n
+    return nan_unless(held, traced_epsilon(*values)) if is_traced(*values) else plain(epsilon_of(*np.broadcast_arrays(*values)))
 
 
 def epsilon_of(delta: Numbers, k: Numbers, eta: Numbers, n_records: Numbers, n: Numbers) -> Numbers:
@@ -224,10 +229,12 @@ def delta_floor(epsilon: Real, *, eta: Real, n_records: Real, n_categories: Real
     For n = 2 the limit of both directions at the end point. That it is a lower bound rests on the monotonicity in k, found
     numerically. Traced: in the dtype of what is traced.
     """
-    border, records, n = _public(eta, n_records, n_categories, False)
-    if is_traced(epsilon, border, records, n):
-        return jnp.exp(in_trace(_log_floor, check_epsilon(epsilon), border, records, n))
-    return plain(_floor_of(*np.broadcast_arrays(check_epsilon(epsilon), border, records, n)))
+    domain.check_shapes(epsilon=epsilon, eta=eta, n_records=n_records, n_categories=n_categories)
+    with conditions() as held:
+        values = check_epsilon(epsilon), *_public(eta, n_records, n_categories, False)
+    if is_traced(*values):
+        return nan_unless(held, jnp.exp(in_trace(_log_floor, *values)))
+    return plain(_floor_of(*np.broadcast_arrays(*values)))
 
 
 def epsilon_floor(delta: Real, *, eta: Real, n_records: Real, n_categories: Real) -> Claim:
@@ -235,10 +242,12 @@ def epsilon_floor(delta: Real, *, eta: Real, n_records: Real, n_categories: Real
 
     Rounded up; traced: unrounded, in the dtype of what is traced, with the derivatives of the implicit function.
     """
-    border, records, n = _public(eta, n_records, n_categories, False)
-    if is_traced(delta, border, records, n):
-        return in_trace(_passing(_log_floor), check_delta(delta), border, records, n)
-    target, border, records, n = np.broadcast_arrays(check_delta(delta), border, records, n)
+    domain.check_shapes(delta=delta, eta=eta, n_records=n_records, n_categories=n_categories)
+    with conditions() as held:
+        values = check_delta(delta), *_public(eta, n_records, n_categories, False)
+    if is_traced(*values):
+        return nan_unless(held, in_trace(_passing(_log_floor), *values))
+    target, border, records, n = np.broadcast_arrays(*values)
     return plain(smallest(lambda e: _floor_of(e, border, records, n) <= target, np.ones(target.shape)))
 
 
@@ -336,15 +345,14 @@ def renyi_divergence(alpha: Real, *, k: Real, eta: Real, n_records: Real, n_cate
 
     Traced: unrounded, in the dtype of what is traced.
     """
-    n = domain.check_count(n_categories, "n_categories", 2)
-    records = domain.check_positive(n_records, "n_records")
-    border = domain.check_border(eta, n)
-    domain.check_adjacent_pair(border, records, n)
-    order = float64(alpha, "alpha")
-    require_all(order > 1, "alpha", alpha, "give an order above 1")
-    values = order, domain.check_k(k), border, records, n
+    domain.check_shapes(alpha=alpha, k=k, eta=eta, n_records=n_records, n_categories=n_categories)
+    with conditions() as held:
+        border, records, n = _public(eta, n_records, n_categories, False)
+        order = float64(alpha, "alpha")
+        require_all(order > 1, "alpha", alpha, "give an order above 1")
+        values = order, domain.check_k(k), border, records, n
     if is_traced(*values):
-        return in_trace(_renyi, *values)
+        return nan_unless(held, in_trace(_renyi, *values))
     order, concentration, border, records, n = np.broadcast_arrays(order, domain.check_k(k), border, records, n)
     h, p = concentration / records, concentration * border
     rest = (1 - border - 1 / records) - _ULPS  # rounded down: the divergence falls with either shape

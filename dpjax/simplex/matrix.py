@@ -23,7 +23,7 @@ from jaxtyping import Array, Bool, Float
 
 from dpjax._errors import invalid, require
 from dpjax._random import checked_key
-from dpjax._tracing import check_traced, frozen_pytree, is_traced, require_concrete
+from dpjax._tracing import check_traced, conditions, frozen_pytree, is_traced, nan_unless, require_concrete
 from dpjax.simplex import exact, theorem1
 from dpjax.simplex import theorem1 as omega
 from dpjax.simplex._rounding import (
@@ -321,18 +321,25 @@ class MatrixMechanism:
 
     def exact_delta(self, epsilon: Real) -> Claim:
         """max_i delta_i(epsilon), exactly, rounded up; scalar or array. Traced: unrounded, in the dtype of what is traced."""
-        k, eta, records, n = self._drawn()
+        with conditions() as held:
+            k, eta, records, n = self._drawn()
         if is_traced(epsilon, k, eta, records):
-            each = jnp.exp(exact.log_traced_delta(check_epsilon(epsilon)[..., None], k, eta, records, n))
-            return jnp.max(each, axis=-1, initial=0.0)
+            with conditions() as asked:
+                point = check_epsilon(epsilon)
+            each = jnp.exp(exact.log_traced_delta(point[..., None], k, eta, records, n))
+            return nan_unless([*map(jnp.all, held), *asked], jnp.max(each, axis=-1, initial=0.0))
         values = delta_up(exact.log_delta_of(check_epsilon(epsilon)[..., None], k, eta, records, n))
         return plain(np.max(values, axis=-1, initial=0.0))
 
     def exact_epsilon(self, delta: Real) -> Claim:
         """max_i epsilon_i(delta), exactly, rounded up; scalar or array. Traced: unrounded, in the dtype of what is traced."""
-        targets, drawn = check_delta(delta), self._drawn()
+        with conditions() as asked:
+            targets = check_delta(delta)
+        with conditions() as held:
+            drawn = self._drawn()
         if is_traced(targets, *drawn):
-            return jnp.max(exact.traced_epsilon(targets[..., None], *drawn), axis=-1, initial=0.0)
+            joint = jnp.max(exact.traced_epsilon(targets[..., None], *drawn), axis=-1, initial=0.0)
+            return nan_unless([*map(jnp.all, held), *asked], joint)
         return plain(np.array([exact.joint_epsilon_of(d, *drawn) for d in targets.ravel()]).reshape(targets.shape))
 
     def report(self, epsilon: Number, delta: Number) -> RowReport:
@@ -355,7 +362,8 @@ class MatrixMechanism:
         """
         shape = self.rows.support.shape
         require(np.shape(P) == shape, "P", np.shape(P), f"its shape must be that of the support, {shape}; use jax.vmap for a batch")
-        self.check()
+        with conditions() as held:
+            self.check()
         matrix = as_float(P)
         if is_traced(P, self.rows.eta):
             known = ~self._still
@@ -367,7 +375,7 @@ class MatrixMechanism:
         k, public = (jnp.asarray(x, dtype=matrix.dtype) for x in (self.k, self._public_rows()))
         still = jnp.asarray(self._still)
         drawn = dirichlet(key, row_concentrations(matrix, k, still, public), n_draws, first)
-        return jnp.where(still[None, :, None], public[None], drawn)
+        return nan_unless([*map(jnp.all, held)], jnp.where(still[None, :, None], public[None], drawn))
 
     def _public_rows(self) -> np.ndarray:
         return self.rows.support / self.rows.n_categories[:, None]

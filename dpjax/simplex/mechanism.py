@@ -29,7 +29,7 @@ from jaxtyping import Array, Float
 
 from dpjax._errors import invalid, require
 from dpjax._random import checked_key
-from dpjax._tracing import check_traced, frozen_pytree, in_float64, is_traced, require_concrete
+from dpjax._tracing import check_traced, conditions, frozen_pytree, in_float64, is_traced, nan_unless, require_concrete
 from dpjax.simplex import exact, theorem1
 from dpjax.simplex import exact as renyi
 from dpjax.simplex import rows as domain
@@ -117,8 +117,18 @@ def expected_kl(C: np.ndarray | jax.Array | list | tuple, k: Real) -> Claim:
     remedy, rule = "give shares, such as counts / counts.sum()", "hold shares, all at least 0, on its last axis"
     require(shares.ndim >= 1, "C", C, remedy, must=rule)
     require_all(shares >= 0, "C", C, remedy, must=rule)
+    batch, given = shares.shape[:-1], np.shape(k)
+    remedy_k = f"its shape {given} must broadcast against the batch of C, {batch}"
+    require(_fits(batch, given), "k", None, remedy_k, problem="is not one number, or one for each row of C")
+    whole = "divide counts by their sum, and the shares' type is a floating one"
+    counted = is_traced(C) and not jnp.issubdtype(shares.dtype, jnp.floating)
+    require(not counted, "C", None, whole, problem="holds whole numbers, not shares")
     if is_traced(shares, k):
-        return _traced_kl(shares, domain.check_positive(k, "k"))
+        with conditions() as held:
+            domain.check_positive(k, "k")
+            require_all(shares.sum(axis=-1) > 0, "C", C, remedy, must=rule)
+            require_all((shares >= 0).all(axis=-1), "C", C, remedy, must=rule)
+        return nan_unless(held, _traced_kl(shares, k))
     off = np.abs(shares.sum(axis=-1) - 1)
     require(
         bool((off <= 1e-5).all()),
@@ -131,6 +141,14 @@ def expected_kl(C: np.ndarray | jax.Array | list | tuple, k: Real) -> Claim:
     value = _theorem2(np.broadcast_to(shares, (*batch, shares.shape[-1])), np.broadcast_to(concentration, batch))
     require(bool(np.isfinite(value).all()), "k", k, "the divergence is beyond the range of float64 there: give a larger k")
     return plain(value)
+
+
+def _fits(*shapes: tuple[int, ...]) -> bool:
+    try:
+        np.broadcast_shapes(*shapes)
+    except ValueError:
+        return False
+    return True
 
 
 def _traced_kl(C: Any, k: Any) -> jax.Array:
@@ -151,11 +169,15 @@ def expected_kl_bound(n_records: Real, n_categories: Real, k: Real, eta: Real | 
     Says nothing of the data: all its arguments are public. n_records must be at least n_categories (every category seen once).
     Arguments broadcast; rounded up. Traced: unrounded, in the dtype of what is traced.
     """
-    n = domain.check_count(n_categories, "n_categories", 2)
-    records = domain.check_positive(n_records, "n_records")
-    concentration = domain.check_positive(k, "k")
+    domain.check_shapes(n_records=n_records, n_categories=n_categories, k=k, eta=0.0 if eta is None else eta)
+    with conditions() as held:
+        n = domain.check_count(n_categories, "n_categories", 2)
+        records = domain.check_positive(n_records, "n_records")
+        concentration = domain.check_positive(k, "k")
+        if eta is not None and is_traced(n, eta):
+            domain.check_border(eta, n)
     if is_traced(n, records, concentration, eta):
-        return _traced_bound(n, records, concentration, eta)
+        return nan_unless(held, _traced_bound(n, records, concentration, eta))
     if eta is None:
         require(
             bool((records >= n).all()), "n_records", n_records, "Corollary 1 has every category seen: give n_categories or more"
@@ -327,13 +349,15 @@ class DirichletMechanism:
         leading axes of C are a batch of independent draws. Every vector drawn is a release of its own.
         """
         key = checked_key(key)
-        self._public()
+        with conditions() as held:
+            n = domain.check_count(self._public()["n_categories"], "n_categories", 2)
+            domain.check_k(self.k), domain.check_border(self.eta, n), domain.check_positive(self.n_records, "n_records")
         if is_traced(C, self.eta, self.n_categories):
             check_traced_shares(C, self.eta, self.n_categories)
         else:
             check_shares(C, np.asarray(self.eta), np.asarray(self.n_categories))
         shares = as_float(C)
-        return dirichlet(key, jnp.asarray(self.k, dtype=shares.dtype) * shares, 1)[0]
+        return nan_unless(held, dirichlet(key, jnp.asarray(self.k, dtype=shares.dtype) * shares, 1)[0])
 
     def _public(self) -> dict[str, Any]:
         several = [name for name in ("k", "eta", "n_records") if np.ndim(getattr(self, name)) > 0]

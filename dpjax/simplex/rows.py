@@ -24,12 +24,22 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from dpjax._errors import real_array, require
+from dpjax._errors import invalid, real_array, require
 from dpjax._tracing import check_traced, frozen_pytree, is_traced, require_concrete
 from dpjax.simplex._rounding import Numbers, Real, alike, float64, require_all, traced_dtype
 
 # A count vector at the very border, such as eta = 1/N, must not fall off it by rounding.
 _ROUNDING = 1e-12
+
+
+def check_shapes(**values: Any) -> None:
+    """Raise unless the shapes of the values broadcast."""
+    shapes = {name: np.shape(value) for name, value in values.items()}
+    try:
+        np.broadcast_shapes(*shapes.values())
+    except ValueError:
+        found = ", ".join(f"{name} {shape}" for name, shape in shapes.items() if shape)
+        invalid(", ".join(shapes), None, f"their shapes are {found}", problem="do not broadcast")
 
 
 def check_one(**values: Real) -> None:
@@ -185,7 +195,13 @@ def check_shares(C: Shares, eta: Numbers, n_categories: Numbers, name: str = "C"
 
 
 def check_traced_shares(C: Shares, eta: Any, n_categories: Any, name: str = "C") -> None:
-    """`check_shares` where C or a public number is traced: nothing, or checkify errors under `debug_checks`."""
+    """`check_shares` where C or a public number is traced: its shape, and values as checkify errors under `debug_checks`."""
+    shape, rule = np.shape(C), "hold shares on its last axis"
+    require(len(shape) >= 1 and shape[-1] >= 1, name, shape, "pass a vector of shares, or a stack of them", must=rule)
+    if not is_traced(n_categories):
+        most = int(np.max(n_categories, initial=0))
+        remedy = f"n_categories is {most}: give a share for each, and zeros beyond them"
+        require(shape[-1] >= most, name, None, remedy, problem=f"holds {shape[-1]} shares")
     dtype = traced_dtype(C, eta)
     shares, floor, n = jnp.asarray(C, dtype), jnp.asarray(eta, dtype), jnp.asarray(n_categories, dtype)
     slack = 8 * float(jnp.finfo(dtype).eps)

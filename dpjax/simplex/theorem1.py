@@ -38,7 +38,7 @@ from jax import lax
 from jaxtyping import Array, Complex, Float
 
 from dpjax._errors import invalid, require
-from dpjax._tracing import check_traced, is_traced, require_concrete
+from dpjax._tracing import check_traced, conditions, is_traced, nan_unless, require_concrete
 from dpjax.simplex import rows as domain
 from dpjax.simplex._rounding import (
     SAFETY,
@@ -302,11 +302,13 @@ def theorem1_epsilon(k: Real, eta: Real, n_records: Real, n_categories: Real, ga
     assumption. Traced: unrounded, in the dtype of what is traced.
     """
     check_theorem1(k, eta, n_categories, gamma)
-    n, records = domain.check_count(n_categories, "n_categories", 2), domain.check_positive(n_records, "n_records")
-    border = domain.check_border(eta, n)
-    domain.check_adjacent_pair(border, records, n)
+    with conditions() as held:
+        n, records = domain.check_count(n_categories, "n_categories", 2), domain.check_positive(n_records, "n_records")
+        border = domain.check_border(eta, n)
+        domain.check_adjacent_pair(border, records, n)
+        domain.check_k(k), domain.check_positive(gamma, "gamma")
     if is_traced(k, border, records, n, gamma):
-        return in_trace(_TRACED[form], domain.check_k(k), border, records, n, domain.check_positive(gamma, "gamma"))
+        return nan_unless(held, in_trace(_TRACED[form], k, border, records, n, gamma))
     c, border, records, n, threshold = np.broadcast_arrays(
         domain.check_k(k), border, records, n, domain.check_positive(gamma, "gamma")
     )

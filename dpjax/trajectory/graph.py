@@ -475,7 +475,7 @@ def traced_initial_law(graph: Graph, start: Start, dtype: Any, argument: str = "
     if start.ndim == 0 and jnp.issubdtype(start.dtype, jnp.integer):
         check_traced((start >= 0) & (start < n), argument, f"be the index of a state, 0 to {n - 1}")
         known = states_within(start, n)
-        return jnp.where(known >= 0, (jnp.arange(n) == known).astype(dtype), jnp.nan)
+        return jnp.where(known >= 0, (jnp.arange(n, dtype=jnp.int32) == known).astype(dtype), jnp.nan)
     law = start.shape == (n,) and jnp.issubdtype(start.dtype, jnp.floating)
     wrong = f"has the shape {start.shape} and the type {start.dtype}"
     require(law, argument, None, f"give a state index or {n} probabilities, and map over several with jax.vmap", problem=wrong)

@@ -195,6 +195,7 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
         states = trajectory_indices(self.graph, trajectory, check)
         if is_traced(self):
             return super().traced_walks(states, start, check)
+        position: Any
         if is_traced(states):
             cache = self.cache_for(None, "trajectory", "scan m.init and m.step over it, with cache=m.cache(targets)")
             position = _sound_positions(states_within(states, self.graph.n_states))

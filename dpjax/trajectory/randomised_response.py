@@ -181,8 +181,8 @@ class RandomisedResponse(OneLoss):
         """P(reported | sensitive `state`), float64."""
         if is_traced(self.epsilon, state):
             n = self.graph.n_states
-            known = states_within(state, n) if is_traced(state) else state
-            return jnp.where(known >= 0, jnp.where(jnp.arange(n) == known, self.keep, self.other), jnp.nan)
+            known = states_within(state, n) if is_traced(state) else jnp.asarray(state, jnp.int32)
+            return jnp.where(known >= 0, jnp.where(jnp.arange(n, dtype=jnp.int32) == known, self.keep, self.other), jnp.nan)
         law = np.full(self.chain.n_states, self.other)
         law[state] = self.keep
         return law

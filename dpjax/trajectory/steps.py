@@ -220,6 +220,8 @@ class StepLaws(OnChain):
         """The private trajectory as laws within a trace, given s_0..s_n. A traced trajectory needs the distances of all pairs."""
         graph, targets = self.graph, states[1:]
         neighbours, n = graph.neighbours.in_type(dtype), graph.n_states
+        distinct: Any
+        position: Any
         if not is_traced(targets):
             distinct, found = np.unique(targets, return_inverse=True)
             position = found.astype(np.int32)
@@ -258,7 +260,7 @@ class StepLaws(OnChain):
         if is_traced(self):
             laws = self.laws_in(states, float_dtype(self))
             words: Any = split(cumulative_slots(neighbours, laws))
-            origin = jnp.where(jnp.isnan(laws).any(), _UNSOUND, jnp.zeros(2, jnp.uint32))
+            origin: Any = jnp.where(jnp.isnan(laws).any(), _UNSOUND, jnp.zeros(2, jnp.uint32))
         else:
             words, origin = self._words(states), self._origin
         with at_trace_time() if not is_traced(self) else contextlib.nullcontext():

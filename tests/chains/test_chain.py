@@ -97,7 +97,7 @@ def test_many_states_are_counted_sparsely(monkeypatch):
 @pytest.mark.parametrize("form", [np.array, sparse.csr_array])
 def test_largest_class_of_counts_drops_what_cannot_return(form):
     counts = form([[0, 2, 0, 0], [1, 0, 5, 0], [0, 0, 0, 3], [0, 0, 0, 0]])  # 3 is empty, then 2 would be
-    kept, labels = largest_class_of_counts(counts, "wxyz")
+    kept, labels = largest_class_of_counts(counts, list("wxyz"))
     assert labels == ("w", "x")
     np.testing.assert_array_equal(kept.toarray() if sparse.issparse(kept) else kept, [[0, 2], [1, 0]])
     MarkovChain.from_counts(kept, labels)

@@ -133,3 +133,98 @@ def test_concrete_arguments_give_the_claim_within_the_trace_of_another_function(
 def test_costs_of_numpy_are_drawn_from_with_a_traced_key():
     for sample in (permute_and_flip.sample, exponential_mechanism.sample):
         assert int(jax.jit(lambda key, sample=sample: sample(key, COSTS, 0.7))(KEY)) == int(sample(KEY, COSTS, 0.7))
+
+
+def grades(k=20.6, eta=0.073, n_records=98.0):
+    return simplex.DirichletMechanism(k=k, eta=eta, n_records=n_records, n_categories=5)
+
+
+def gaussian(v):
+    return counts.DiscreteGaussianMechanism(variance=v)
+
+
+def smoothed(s):
+    return counts.PseudocountMechanism(scale=s, pseudocount=12.0)
+
+
+OUT_OF_RANGE = {  # a function of x -> a figure; where it is right; where there is none
+    "k": (lambda x: simplex.exact_epsilon(1e-3, k=x, eta=0.073, n_records=98.0, n_categories=5), 20.6, (np.nan, -1.0, 0.0, np.inf)),
+    "delta of a mechanism": (
+        lambda x: simplex.exact_epsilon(1e-3 * x, k=20.6, eta=0.073 * x, n_records=98.0, n_categories=5),
+        1.0,
+        (np.nan, 0.0, -1.0),
+    ),
+    "n_records": (lambda x: simplex.epsilon_floor(1e-3, eta=0.073, n_records=x, n_categories=5), 98.0, (np.nan, 0.0, -98.0)),
+    "alpha": (lambda x: grades(x).renyi(2.0), 20.6, (np.nan, -20.6, 0.0)),
+    "draw": (lambda x: grades(x).privatize(KEY, C5), 20.6, (np.nan, -1.0, 0.0)),
+    "rows": (
+        lambda x: jax.tree.map(lambda y: y * x, rows_mechanism()).privatize(KEY, MECHANISMS["matrix"][1]),
+        1.0,
+        (np.nan, -1.0),
+    ),
+    "table": (lambda x: smoothed(x).privatize(KEY, TABLE), 0.5, (np.nan, -0.5, 0.0)),
+    "laplace": (lambda x: counts.DiscreteLaplaceMechanism(epsilon=x).exact_epsilon(), 0.5, (np.nan, -0.5, 0.0, np.inf)),
+    "laplace draw": (lambda x: counts.DiscreteLaplaceMechanism(epsilon=x).privatize(KEY, TABLE), 0.5, (np.nan, -0.5, 0.0)),
+    "gaussian": (lambda x: gaussian(x).exact_epsilon(1e-3), 3.7, (np.nan, -3.7, 0.0, np.inf)),
+    "gaussian draw": (lambda x: gaussian(x).privatize(KEY, TABLE), 3.7, (np.nan, -3.7, 0.0)),
+    "least pseudo-count": (lambda x: counts.least_pseudocount(epsilon=1.0, delta=x), 1e-3, (np.nan, -1.0, 0.0, 1.0)),
+    "expected_kl": (lambda x: simplex.expected_kl(jnp.stack([1 - x, x]), 20.6), 0.3, (np.nan, -0.3, 1.3)),
+    "bound": (lambda x: simplex.expected_kl_bound(98.0, 5, 20.6, x), 0.073, (np.nan, -0.3, 0.3)),
+    "law of costs": (lambda x: permute_and_flip.law(jnp.stack([1 + 0 * x, x]), 0.7), 1.5, (np.nan, -np.inf)),
+    "law of scale": (lambda x: exponential_mechanism.log_law(COSTS, x), 0.7, (np.nan, -0.7, np.inf)),
+    "stationary_law": (
+        lambda x: design.stationary_law(jnp.asarray(P, x.dtype).at[0, 0].set(x), 300.0).stationary,
+        0.7,
+        (np.nan, -0.7),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OUT_OF_RANGE)
+def test_a_traced_number_out_of_range_gives_nan_and_the_others_their_value(name):
+    call, good, bad = OUT_OF_RANGE[name]
+    points = jnp.asarray([good, *bad])
+    found = np.asarray(jax.jit(jax.vmap(lambda x: jnp.asarray(call(x))))(points))
+    assert np.isfinite(found[0]).all()
+    assert np.isnan(found[1:]).all()
+
+
+def test_a_pytree_of_a_compiled_function_is_no_way_round():
+    bad = jax.tree.map(lambda x: -x, smoothed(0.5))
+    assert np.isnan(jax.jit(lambda m: m.exact_delta(1.0))(bad))
+
+
+def test_a_cost_that_is_none_draws_no_candidate():
+    costs = jnp.array([[0.0, 1.0, 2.0], [0.0, np.nan, 1.0], [0.0, -np.inf, 1.0]])
+    for shape in ((), (4,)):
+        drawn = np.asarray(jax.jit(lambda x, shape=shape: permute_and_flip.sample(KEY, x, 0.7, shape=shape))(costs))
+        assert (drawn[..., 0] >= 0).all()
+        assert (drawn[..., 1:] == -1).all()
+
+
+def test_shapes_are_checked_under_a_trace():
+    for n in (4, 3):
+        with pytest.raises(InputError, match=rf"C holds {n} shares.*n_categories is 5"):
+            jax.eval_shape(grades().privatize, KEY, jax.ShapeDtypeStruct((n,), np.float32))
+    assert jax.eval_shape(grades().privatize, KEY, jax.ShapeDtypeStruct((7,), np.float32)).shape == (7,)
+    for kind in (np.int32, np.uint8):
+        with pytest.raises(InputError, match="C holds whole numbers, not shares"):
+            jax.eval_shape(lambda C: simplex.expected_kl(C, 20.6), jax.ShapeDtypeStruct((5,), kind))
+
+
+def test_shapes_that_do_not_broadcast_are_named():
+    two, three = np.array([1e-3, 1e-4]), np.array([20.0, 30.0, 40.0])
+    public = {"eta": 0.073, "n_records": 98, "n_categories": 5}
+    calls = (
+        lambda x, y: simplex.exact_epsilon(x, k=y, **public),
+        lambda x, y: simplex.exact_delta(x, k=y, **public),
+        lambda x, y: simplex.renyi_divergence(1 + x, k=y, **public),
+        lambda x, y: simplex.epsilon_floor(x, eta=0.073, n_records=y, n_categories=5),
+        lambda x, y: simplex.expected_kl_bound(98 + x, 5, y),
+        lambda x, y: simplex.expected_kl(jnp.full((2, 5), 0.2), y),
+    )
+    for call in calls:
+        with pytest.raises(InputError, match=r"\(2,\).*\(3,\)|\(3,\).*\(2,\)"):
+            call(two, three)
+        with pytest.raises(InputError, match=r"\(2,\).*\(3,\)|\(3,\).*\(2,\)"):
+            jax.eval_shape(call, jax.ShapeDtypeStruct((2,), np.float32), jax.ShapeDtypeStruct((3,), np.float32))

@@ -3,12 +3,14 @@
 import dataclasses
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.experimental import checkify
 
 import dpjax
 from dpjax._errors import InputError
+from dpjax._tracing import positive
 from dpjax.chains import MarkovChain
 from dpjax.paths import distances_to, most_likely_path
 from dpjax.trajectory import (
@@ -23,6 +25,7 @@ from dpjax.trajectory import (
     substitution_epsilon,
 )
 from dpjax.trajectory import steps as steps_module
+from dpjax.trajectory.graph import require_epsilon, require_parameter
 
 P = np.array([[0.5, 0.3, 0.2], [0.25, 0.35, 0.4], [0.37, 0.03, 0.6]])
 CHAIN = MarkovChain.from_matrix(P)
@@ -192,9 +195,8 @@ def test_shapes_and_keys_are_refused_by_name():
     calls = {
         "s": lambda: M.step(KEY, state, np.array([0, 1, 2, 1])),
         "shape": lambda: M.init(KEY, shape=(-1,)),
-        "epsilon": lambda: TrajectoryMechanism(CHAIN, epsilon=KEY, rho=1.0),
-        "rho": lambda: TrajectoryMechanism(CHAIN, epsilon=1.0, rho=KEY),
-        "prior_weight": lambda: TrajectoryMechanism(CHAIN, epsilon=1.0, rho=1.0, prior_weight=KEY),
+        "epsilon": lambda: require_epsilon(KEY),
+        "rho": lambda: require_parameter(KEY, "rho", "give a number", "be positive", positive),
         "trajectory": lambda: M.privatize(KEY, "abc"),
     }
     for name, call in calls.items():
