@@ -21,7 +21,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from dpjax._errors import InputError, invalid, require
-from dpjax._values import canonical, count_of, ends_of, frame_of, is_missing_text, text_of
+from dpjax._labelled import count_of, ends_of, frame_of
+from dpjax._values import canonical, is_missing_text, text_of
 from dpjax.datasets.text import (
     PathLike,
     Progress,

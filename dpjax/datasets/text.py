@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
 from dpjax._errors import InputError, invalid
-from dpjax._values import COUNTS, ENDS, canonical, is_missing_text, squashed, text_of, values_of
+from dpjax._labelled import COUNTS, ENDS, squashed
+from dpjax._values import canonical, is_missing_text, text_of, values_of
 
 PathLike = str | pathlib.Path
 FROM = ("from", "source", "linksource", "origin", "pulocationid")  # names of the column of first states, in small letters
