@@ -1,4 +1,4 @@
-"""What makes two cells the same label or the same person, and how a table with labels becomes numbers in one order of labels.
+"""What makes two cells the same label or the same person.
 
 The rule, the same for text files, parquet, data frames and arrays, in research and in release (docs/reading.md):
 
@@ -13,9 +13,6 @@ The rule, the same for text files, parquet, data frames and arrays, in research 
    of labels that names such a word keeps it.
 
 The form of a value depends on that value alone, never on other records, so that one record more changes no other record's label.
-
-Objects with labels are known by what they offer, not by their class, so that none of their libraries is needed: pandas and polars
-frames, Arrow tables, xarray arrays, networkx graphs, SciPy sparse arrays (which have no labels).
 """
 
 from __future__ import annotations
@@ -23,14 +20,13 @@ from __future__ import annotations
 import datetime
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from dpjax._columns import ENDS, count_of, ends_of, squashed
-from dpjax._errors import InputError, invalid, require
+from dpjax._errors import invalid, require
 
 MISSING = frozenset(("", "nan", "+nan", "-nan", "na", "n/a", "#na", "#n/a", "<na>", "null", "none", "nat"))
 # what shows nothing: byte-order mark, zero-width space, joiners, soft hyphen, marks and isolates of the direction of text
@@ -256,231 +252,3 @@ def require_labels(labels: Sequence[Any]) -> None:
             same = "it is given twice" if seen[key] == label else f"it is {seen[key]!r} in another spelling"
             invalid("label", label, f"{same}: give distinct labels")
         seen[key] = label
-
-
-class Frame(NamedTuple):
-    """A table with names of columns: rows of values, and the rows' labels where it has any of its own."""
-
-    kind: str
-    columns: tuple[Any, ...]
-    side: tuple[Any, ...] | None
-    values: list[list[Any]]
-    names: tuple[Any, Any] = (None, None)  # what the labels beside and above are called
-
-
-def frame_of(table: Any) -> Frame | None:
-    """A data frame or an Arrow table as plain columns; None for anything else."""
-    kind = type(table).__name__
-    if hasattr(table, "column_names") and hasattr(table, "to_pydict"):  # an Arrow table or record batch
-        columns = [values_of(table.column(i)) for i in range(len(table.column_names))]
-        return Frame(f"the {kind}", tuple(table.column_names), None, [list(row) for row in zip(*columns, strict=True)])
-    if not (hasattr(table, "columns") and hasattr(table, "to_numpy") and hasattr(table, "shape") and len(table.shape) == 2):
-        return None
-    if hasattr(table, "iloc"):  # pandas
-        side = None if _is_default(table.index) else tuple(values_of(table.index))
-        columns = [values_of(table.iloc[:, i]) for i in range(table.shape[1])]
-        rows = [list(row) for row in zip(*columns, strict=True)] if columns else []
-        names = tuple(values_of(table.columns))
-        called = (table.index.name, table.columns.name)
-        return Frame(f"the {kind}", tuple(range(len(names))) if _is_default(table.columns) else names, side, rows, called)
-    if hasattr(table, "rows"):  # polars
-        columns = [list(column) for column in zip(*table.rows(), strict=True)]
-        columns = [_as_written(*both) for both in zip(columns, getattr(table, "dtypes", [None] * len(columns)), strict=True)]
-        return Frame(f"the {kind}", tuple(table.columns), None, [list(row) for row in zip(*columns, strict=True)])
-    return Frame(f"the {kind}", tuple(table.columns), None, np.asarray(table.to_numpy(), dtype=object).tolist())
-
-
-def _is_default(index: Any) -> bool:
-    """Whether an index of pandas is the one that numbers the rows when nothing is said."""
-    return type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1 and index.name is None
-
-
-def matrix_of(values: Any, labels: Iterable[Any] | None, argument: str) -> tuple[Any, tuple[Any, ...] | None]:
-    """(the square matrix, its labels or None) of anything with or without labels; rows and columns in one order.
-
-    What has labels above and beside is aligned by label; InputError names the labels that only rows or only columns have. `labels`, given beside
-    an object with labels of its own, is the order of the states and must name the same ones.
-    """
-    wanted = None if labels is None else listed_labels(labels)
-    values = unmasked(values, argument)
-    found = _labelled(values, argument)
-    if found is None:
-        return values, wanted
-    rows, columns, numbers = found
-    if rows is None and columns is None:
-        return numbers, wanted
-    states = rows if rows is not None else columns
-    assert states is not None
-    require_labels(states)
-    if wanted is not None:
-        require_labels(wanted)
-        _require_same(argument, states, wanted, ("the labels of its own", "labels="))
-        states = wanted
-    order = {key_of(label): i for i, label in enumerate(states)}
-    if rows is not None and columns is not None:
-        require_labels(columns)
-        _require_same(argument, rows, columns, ("rows", "columns"))
-    down = [order[key_of(label)] for label in (rows if rows is not None else columns or ())]
-    across = [order[key_of(label)] for label in (columns if columns is not None else rows or ())]
-    size = (len(states), len(states))
-    require(numbers.shape == size, f"the shape of {argument}", numbers.shape, f"give {size}, a row and a column for each label")
-    numbers = numbers[np.argsort(down)][:, np.argsort(across)]
-    if has_margins(states, numbers):
-        invalid(argument, None, MARGINS, problem=f"has sums as its last row and column, {states[-1]!r}")
-    return numbers, tuple(plain(label) for label in states)
-
-
-MARGINS = "leave them out: a sum is no state"
-_SUMS = ("all", "total", "totals", "grandtotal", "sum", "sums", "margin", "gesamt", "summe", "insgesamt")
-
-
-def has_margins(labels: Sequence[Any], numbers: Any) -> bool:
-    """Whether the last row and the last column of a matrix are the sums of the others, as their label says or three rows show."""
-    if len(labels) < 3:
-        return False
-    with np.errstate(all="ignore"):
-        try:
-            values = np.asarray(numbers, dtype=np.float64)
-        except (TypeError, ValueError):
-            return False
-        inner = values[:-1, :-1]
-        rows, columns, total = inner.sum(axis=1), inner.sum(axis=0), inner.sum()
-        sums = np.append(columns, total), np.append(rows, total)
-        are_sums = total > 0 and np.allclose(values[-1], sums[0], atol=0) and np.allclose(values[:, -1], sums[1], atol=0)
-    return bool(are_sums and (squashed(labels[-1]) in _SUMS or np.count_nonzero(rows) >= 3))
-
-
-def vector_of(values: Any, labels: Sequence[Any], argument: str) -> Any:
-    """The numbers of a Series, an xarray vector or a table by label, in the order of `labels`; anything without labels as it is."""
-    if isinstance(values, Mapping):
-        names, numbers = list(values), list(values.values())
-    elif hasattr(values, "iloc") and hasattr(values, "index") and len(getattr(values, "shape", ())) == 1:
-        if _is_default(values.index):
-            return values.to_numpy()
-        names, numbers = values_of(values.index), values.tolist()
-    elif hasattr(values, "dims") and hasattr(values, "coords") and len(values.dims) == 1:
-        if values.dims[0] not in values.coords:
-            return values.values
-        names, numbers = values_of(values.coords[values.dims[0]].values), values.values.tolist()
-    else:
-        return unmasked(values, argument)
-    require_labels(names)
-    _require_same(argument, names, labels, (argument, "the chain"))
-    by_key = {key_of(name): number for name, number in zip(names, numbers, strict=True)}
-    return np.array([by_key[key_of(label)] for label in labels])
-
-
-def listed_labels(labels: Any, argument: str = "labels") -> tuple[Any, ...]:
-    """The labels that a caller gives, as a tuple; InputError for what is no list: one text, one number, a set or a table, which has no order."""
-    if isinstance(labels, str | bytes):
-        invalid(argument, labels, "it is one text: give a list, such as ['A', 'B']")
-    ordered = not isinstance(labels, set | frozenset | Mapping)
-    require(ordered, argument, labels, "give a list: a set has no order, and labels go with rows by their order")
-    one_axis = hasattr(labels, "__iter__") and len(getattr(labels, "shape", (0,))) == 1
-    require(one_axis, argument, labels, "give a list, such as ['A', 'B']")
-    return tuple(values_of(labels))
-
-
-def _require_same(argument: str, one: Sequence[Any], other: Sequence[Any], names: tuple[str, str]) -> None:
-    keys = [{key_of(label): label for label in labels} for labels in (one, other)]
-    alone = [[label for key, label in mine.items() if key not in theirs] for mine, theirs in (keys, keys[::-1])]
-    if alone[0] or alone[1]:
-        said = [f"{name} alone hold {', '.join(map(repr, some[:6]))}" for name, some in zip(names, alone, strict=True) if some]
-        remedy = "give every state a row and a column of one name"
-        raise InputError(f"the labels of {argument}", f"differ: {'; '.join(said)}", remedy, value=alone)
-
-
-Labelled = tuple[tuple[Any, ...] | None, tuple[Any, ...] | None, Any]
-
-
-def _labelled(values: Any, argument: str) -> Labelled | None:
-    """(labels of the rows, of the columns, the numbers) of an object that may have labels; None for plain arrays, lists and sparse arrays."""
-    if isinstance(values, np.ndarray | list | tuple):
-        return None
-    if hasattr(values, "dims") and hasattr(values, "coords") and hasattr(values, "values"):
-        return _of_xarray(values, argument)
-    if hasattr(values, "nodes") and hasattr(values, "edges") and hasattr(values, "is_directed"):
-        return _of_graph(values, argument)
-    frame = frame_of(values)
-    return None if frame is None else _of_frame(frame, argument)
-
-
-def _of_frame(frame: Frame, argument: str) -> Labelled:
-    columns, side, rows = frame.columns, frame.side, frame.values
-    beside, above = frame.names
-    if side is None and len(columns) == len(rows) + 1 and all(isinstance(row[0], str) or _is_end(columns[0]) for row in rows):
-        side, beside, columns, rows = tuple(row[0] for row in rows), columns[0], columns[1:], [row[1:] for row in rows]
-    shape = (len(rows), len(columns))
-    if shape[0] != shape[1]:
-        remedy = "rows and columns are the states: give a square frame, with the rows' labels as its index or its first column"
-        invalid(f"the shape of {argument}, {frame.kind},", shape, remedy)
-    missing = next(((i, j) for i, row in enumerate(rows) for j, cell in enumerate(row) if is_missing_object(cell)), None)
-    if missing is not None:
-        invalid(
-            f"{argument}[{missing[0]}, {missing[1]}]", None, "fill it, with 0 where there is no transition", problem="is missing"
-        )
-    across = None if columns == tuple(range(len(columns))) else columns
-    return (across, side, np.array(rows).T) if is_turned(beside, above) else (side, across, np.array(rows))
-
-
-def is_turned(beside: Any, above: Any = None) -> bool:
-    """Whether the states entered are beside a matrix and those left above, by what the two are called; `beside` may name both, as to\\from."""
-    rows, columns = (squashed("" if name is None else name) for name in (beside, above))
-    left, entered = ({pair[i] for pair in ENDS} - {pair[1 - i] for pair in ENDS} for i in (0, 1))
-    return rows in entered or (columns in left - {"state"} and rows not in left) or any(rows == end + start for start, end in ENDS)
-
-
-def _of_xarray(values: Any, argument: str) -> Labelled:
-    require(len(values.dims) == 2, f"the dimensions of {argument}", tuple(values.dims), "give one array of two, from and to")
-    names = [squashed(name) for name in values.dims]
-    rows, columns = (tuple(values_of(values.coords[d].values)) if d in values.coords else None for d in values.dims)
-    numbers = np.asarray(values.values)
-    swapped = any(names == [to, start] for start, to in ENDS)
-    return (columns, rows, numbers.T) if swapped else (rows, columns, numbers)
-
-
-def _of_graph(graph: Any, argument: str) -> Labelled:
-    """The weights of the edges, 1 where no edge has one; each undirected edge goes both ways, parallel edges add up."""
-    nodes = tuple(graph.nodes)
-    place = {node: i for i, node in enumerate(nodes)}
-    edges = [(a, b, data.get("weight")) for a, b, data in graph.edges(data=True)]
-    bare = [edge for edge in edges if edge[2] is None]
-    if bare and len(bare) < len(edges):
-        invalid(f"an edge of {argument}", bare[0][:2], "it has no weight: give every edge a weight, or none")
-    numbers = np.zeros(
-        (len(nodes), len(nodes)), np.result_type(*(np.asarray(w) for _, _, w in edges)) if edges and not bare else np.int64
-    )
-    for a, b, weight in edges:
-        numbers[place[a], place[b]] += 1 if weight is None else weight
-        if not graph.is_directed() and a != b:
-            numbers[place[b], place[a]] += 1 if weight is None else weight
-    return nodes, nodes, numbers
-
-
-def _is_end(name: Any) -> bool:
-    return squashed(name) in {"", "unnamed0", "state", "label", *(word for pair in ENDS for word in pair)}
-
-
-def pair_rows(pairs: Any, argument: str) -> Iterator[tuple[Any, Any, Any]]:
-    """(from, to, count) of pairs: an iterable of pairs, a frame with such columns, or a graph's edges; count is 1 unless one is given."""
-    if hasattr(pairs, "nodes") and hasattr(pairs, "edges"):
-        rows, _, numbers = _of_graph(pairs, argument)
-        assert rows is not None
-        yield from ((rows[i], rows[j], numbers[i, j].item()) for i, j in np.argwhere(numbers).tolist())
-        return
-    frame = frame_of(pairs)
-    if frame is None:
-        if isinstance(pairs, str | bytes | Mapping):
-            invalid(argument, pairs, "give a list of pairs (from, to)")
-        for number, pair in enumerate(pairs):
-            if isinstance(pair, str | bytes) or not hasattr(pair, "__len__") or len(pair) != 2:
-                invalid(f"{argument}[{number}]", pair, "give pairs (from, to)")
-            yield pair[0], pair[1], 1
-        return
-    found = ends_of(frame.columns)
-    if found is None and frame.columns == (0, 1):
-        found = (0, 1)
-    if found is None:
-        invalid(f"the columns of {argument}", list(frame.columns), "name them from and to, and count where there are counts")
-    at = None if frame.columns == (0, 1) else count_of(frame.columns)
-    yield from ((row[found[0]], row[found[1]], 1 if at is None else row[at]) for row in frame.values)

@@ -22,8 +22,9 @@ from jaxtyping import Array, Float, Int
 from scipy import sparse
 
 from dpjax._errors import invalid, real_array, require
+from dpjax._labelled import matrix_of, vector_of
 from dpjax._tracing import check_traced, checking, is_traced, require_concrete
-from dpjax._values import key_of, matrix_of, require_labels, vector_of
+from dpjax._values import key_of, require_labels
 from dpjax.chains import counting as structure
 from dpjax.chains import mixing as entropy
 from dpjax.chains import stationary

@@ -33,8 +33,9 @@ from jaxtyping import Int
 from scipy import sparse
 
 from dpjax._errors import invalid, require
+from dpjax._labelled import listed_labels, matrix_of, pair_rows
 from dpjax._tracing import at_once, check_traced, checking, require_concrete
-from dpjax._values import listed_labels, matrix_of, pair_rows, require_labels, states_of_values, values_of
+from dpjax._values import require_labels, states_of_values, values_of
 
 
 def following_dtype(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -49,8 +49,9 @@ from jaxtyping import Array, Bool, Float, Int
 from scipy import special
 
 from dpjax._errors import real_array, require
+from dpjax._labelled import frame_of, matrix_of
 from dpjax._tracing import check_traced, is_traced
-from dpjax._values import frame_of, key_of, matrix_of, unmasked
+from dpjax._values import key_of, unmasked
 
 
 def is_number(value: Any) -> bool:

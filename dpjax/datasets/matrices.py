@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 
 from dpjax._errors import invalid, require
-from dpjax._values import MARGINS, has_margins, is_turned, matrix_of, text_of
+from dpjax._labelled import MARGINS, has_margins, is_turned, matrix_of
+from dpjax._values import text_of
 from dpjax.datasets.dataset import Dataset, Label, ReadReport, as_labels
 from dpjax.datasets.tables import Options, Table
 from dpjax.datasets.text import LARGEST, THOUSANDS, PathLike, check_width, invalid_file, is_number, number, whole_number

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from dpjax._columns import squashed
 from dpjax._errors import InputError, invalid, require
+from dpjax._labelled import squashed
 from dpjax._values import is_missing_text, key_of
 from dpjax.datasets.dataset import Dataset, Label, Pairs, ReadReport, as_labels, count_matrix, labelled, states_of
 from dpjax.datasets.tables import Options, Table, records

@@ -20,9 +20,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from dpjax._columns import count_of, ends_of
 from dpjax._errors import InputError, invalid, require
-from dpjax._values import canonical, frame_of, is_missing_text, text_of
+from dpjax._labelled import count_of, ends_of, frame_of
+from dpjax._values import canonical, is_missing_text, text_of
 from dpjax.datasets.text import (
     PathLike,
     Progress,

@@ -17,8 +17,8 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
-from dpjax._columns import COUNTS, ENDS, squashed
 from dpjax._errors import InputError, invalid
+from dpjax._labelled import COUNTS, ENDS, squashed
 from dpjax._values import canonical, is_missing_text, text_of, values_of
 
 PathLike = str | pathlib.Path

@@ -18,7 +18,8 @@ import numpy as np
 from jaxtyping import Float64
 
 from dpjax._errors import invalid, require
-from dpjax._values import is_missing_text, key_of, listed_labels, text_of
+from dpjax._labelled import listed_labels
+from dpjax._values import is_missing_text, key_of, text_of
 from dpjax.datasets.dataset import Dataset, Label, Pairs, ReadReport, as_labels, count_matrix, states_of
 from dpjax.datasets.tables import records
 from dpjax.datasets.text import PathLike, find_column, invalid_file, number, opened, plain_errors, text_lines

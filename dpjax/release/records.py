@@ -36,9 +36,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dpjax._columns import ENDS, squashed
 from dpjax._errors import InputError, require
-from dpjax._values import canonical, frame_of, is_turned, key_of, matrix_of, text_of, values_of
+from dpjax._labelled import ENDS, frame_of, is_turned, matrix_of, squashed
+from dpjax._values import canonical, key_of, text_of, values_of
 from dpjax.datasets.tables import Format, Options, Table
 from dpjax.datasets.text import FROM, HEADERS, THOUSANDS, TO, Progress, is_number, may_be_header, opened
 from dpjax.release.secret import Outside, PersonColumn, Reader, RecordError, Records, malformed, sealed

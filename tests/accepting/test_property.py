@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from dpjax import MarkovChain
-from dpjax._columns import squashed
+from dpjax._labelled import squashed
 from dpjax._values import canonical, is_missing_text
 from dpjax.datasets import read_count_matrix, read_od_counts, read_pairs, read_probability_matrix, read_sequences
 from dpjax.datasets.text import HEADERS, may_be_header

@@ -117,7 +117,7 @@ def test_spaces_kinds_of_text_and_what_is_no_text_in_parquet(tmp_path):
 def test_columns_of_another_kind_are_refused_by_their_type_alone(tmp_path):
     pa = pytest.importorskip("pyarrow")
 
-    for kind in (pa.array([["a"]]), pa.array([[]], pa.list_(pa.string())), pa.array([None], pa.timestamp("s")), pa.array([True])):
+    for kind in (pa.array([["a"]]), pa.array([[]], pa.list_(pa.string())), pa.array([{"a": "b"}])):
         with pytest.raises(RecordError, match="hold texts, numbers"):
             read_records(parquet(tmp_path, **{"from": kind, "to": pa.array(["a"])}), LABELS, outside="drop")
     path = parquet(tmp_path, **{"from": pa.nulls(1), "to": pa.array([None], pa.decimal128(5, 0))})
