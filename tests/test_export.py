@@ -130,7 +130,7 @@ SIZES = {
     "permute_and_flip.sample": 21388,
     "permute_and_flip.law": 13016,
     "exponential_mechanism.sample": 21559,
-    "exponential_mechanism.law": 4525,
+    "exponential_mechanism.law": 6769,
     "shortest_paths": 56505,
     "distances_to": 57448,
     "most_likely_path": 77198,

@@ -78,7 +78,7 @@ def found(m):
 def refused(argument, call, *values):
     """Each value is one sentence that names the argument; no other error."""
     for value in values:
-        with pytest.raises(ValueError, match=rf"^{argument} is .*\. \S"):
+        with pytest.raises(ValueError, match=rf"^{argument} (is|has) .*\. \S"):
             call(value)
 
 
