@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dpjax import counts, design, permute_and_flip, simplex
+from dpjax import counts, design, exponential_mechanism, permute_and_flip, simplex
 from dpjax._errors import InputError
 from dpjax._rationals import float_up
 from dpjax.simplex import theorem1
