@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpjax._errors import InputError, invalid, require
-from dpjax._values import _as_written, is_missing_object, key_of, plain, require_labels, unmasked, values_of
+from dpjax._values import is_missing_object, key_of, plain, require_labels, spelled, unmasked, values_of
 
 
 class Frame(NamedTuple):
@@ -44,7 +44,7 @@ def frame_of(table: Any) -> Frame | None:
         return Frame(f"the {kind}", tuple(range(len(names))) if _is_default(table.columns) else names, side, rows, called)
     if hasattr(table, "rows"):  # polars
         columns = [list(column) for column in zip(*table.rows(), strict=True)]
-        columns = [_as_written(*both) for both in zip(columns, getattr(table, "dtypes", [None] * len(columns)), strict=True)]
+        columns = [spelled(*both) for both in zip(columns, getattr(table, "dtypes", [None] * len(columns)), strict=True)]
         return Frame(f"the {kind}", tuple(table.columns), None, [list(row) for row in zip(*columns, strict=True)])
     return Frame(f"the {kind}", tuple(table.columns), None, np.asarray(table.to_numpy(), dtype=object).tolist())
 

@@ -124,9 +124,9 @@ def at_trace_time() -> Iterator[None]:
 
 
 def float_dtype(*values: Any) -> Any:
-    """The float type of a traced result: that of the traced floating leaves of `values`, JAX's default where there is none."""
-    found = [x for x in jax.tree.leaves(values) if is_traced(x) and jax.numpy.issubdtype(x.dtype, jax.numpy.floating)]
-    return jax.numpy.result_type(*found) if found else jax.dtypes.canonicalize_dtype(float)
+    """The float type of a traced result: the finest of the traced floating leaves of `values`, JAX's default where there is none."""
+    kinds = [x.dtype for x in jax.tree.leaves(values) if is_traced(x) and jax.numpy.issubdtype(x.dtype, jax.numpy.floating)]
+    return max(kinds, key=lambda kind: jax.numpy.finfo(kind).nmant, default=jax.dtypes.canonicalize_dtype(float))
 
 
 def non_negative(x: Any) -> Any:

@@ -144,10 +144,10 @@ def values_of(column: Any) -> list[Any]:
         column = column.to_pandas()
     read = next((getattr(column, name) for name in ("to_pylist", "tolist", "to_list") if hasattr(column, name)), None)
     values = list(column) if read is None else read()
-    return _as_written(values, kind)
+    return spelled(values, kind)
 
 
-def _as_written(values: list[Any], kind: Any) -> list[Any]:
+def spelled(values: list[Any], kind: Any) -> list[Any]:
     """The values of a column of type `kind`: those of float32 and float16, which come as float, as the numbers that they spell."""
     narrow = _NARROW.get(str(getattr(kind, "name", kind)).lower())
     if narrow is None:

@@ -25,9 +25,7 @@ from dpjax._errors import invalid, real_array, require
 from dpjax._labelled import matrix_of, vector_of
 from dpjax._tracing import check_traced, checking, is_traced, require_concrete
 from dpjax._values import key_of, require_labels
-from dpjax.chains import counting as structure
-from dpjax.chains import mixing as entropy
-from dpjax.chains import stationary
+from dpjax.chains import counting, mixing, stationary
 from dpjax.chains.counting import Counts, Labels, counts_of_pairs, counts_of_trajectories, row_sum_tolerance, whole_counts
 
 
@@ -177,12 +175,12 @@ class MarkovChain:
     @property
     def is_sparse(self) -> bool:
         """Whether the matrix is held by its entries: a csr_array, or `SparseRows`."""
-        return structure.is_sparse(self.matrix) or isinstance(self.matrix, SparseRows)
+        return counting.is_sparse(self.matrix) or isinstance(self.matrix, SparseRows)
 
     @property
     def on_host(self) -> bool:
         """Whether the matrix is a NumPy array or a csr_array, as in a chain that no transformation touched."""
-        return isinstance(self.matrix, np.ndarray) or structure.is_sparse(self.matrix)
+        return isinstance(self.matrix, np.ndarray) or counting.is_sparse(self.matrix)
 
     def dense(self) -> Float[np.ndarray, "n n"] | Float[Array, "*batch n n"]:
         """The matrix with its zeros: NumPy, or a JAX array where the chain holds one."""
@@ -213,21 +211,21 @@ class MarkovChain:
     def entropy_rate(self) -> Any:
         """The entropy rate in nats, float64; of a chain that holds JAX arrays, `dpjax.entropy_rate` of its dense matrix."""
         if not self.on_host:
-            return entropy.entropy_rate(self.dense())
-        return entropy.entropy_rate_of_sparse(sparse.csr_array(self.matrix), self._stationary)
+            return mixing.entropy_rate(self.dense())
+        return mixing.entropy_rate_of_sparse(sparse.csr_array(self.matrix), self._stationary)
 
     def support(self) -> Any:
         """On the host: where P_ij > 0, boolean, dense or csr_array as the matrix is."""
-        pattern = structure.support(self.host_matrix())
+        pattern = counting.support(self.host_matrix())
         return pattern if self.is_sparse else pattern.toarray()
 
     def is_irreducible(self) -> bool:
         """On the host: whether every state reaches every other."""
-        return structure.is_irreducible(self.host_matrix())
+        return counting.is_irreducible(self.host_matrix())
 
     def require_irreducible(self) -> None:
         """On the host: ValueError naming the classes, by label, unless the chain is irreducible."""
-        structure.require_irreducible(self.host_matrix(), self.labels)
+        counting.require_irreducible(self.host_matrix(), self.labels)
 
     def host_matrix(self) -> Any:
         """On the host: the matrix as NumPy or a csr_array, in the type of its entries."""
@@ -236,7 +234,7 @@ class MarkovChain:
             shape = np.shape(self.matrix.data)
             require(len(shape) == 1, "the shape of the chain's entries", shape, "take one chain of the batch, or map with jax.vmap")
             return _csr(np.asarray(self.matrix.data), self.matrix.structure)
-        return self.matrix if structure.is_sparse(self.matrix) else np.asarray(self.matrix)
+        return self.matrix if counting.is_sparse(self.matrix) else np.asarray(self.matrix)
 
     def largest_class(self) -> MarkovChain:
         """On the host: the chain on the largest strongly connected class, labels kept; ties go to the class with the smallest index.
@@ -244,7 +242,7 @@ class MarkovChain:
         With counts, the chain of the counts inside the class; without, rows divided by what stays inside. `initial` is restricted
         and divided by its sum, ValueError if nothing of it lies in the class. A class of one state is a ValueError.
         """
-        return self._within(structure.largest_class(self.host_matrix()), "the largest class")
+        return self._within(counting.largest_class(self.host_matrix()), "the largest class")
 
     def closed_class(self, label: Hashable = None) -> MarkovChain:
         """On the host: the chain on a closed class, which no transition leaves: where it stays in the end. Labels and rows are kept.
@@ -253,13 +251,13 @@ class MarkovChain:
         `largest_class`, which may be a class that is left for good. ValueError for a transient label and for a class of one state.
         """
         matrix = self.host_matrix()
-        closed = structure.closed_classes(matrix)
+        closed = counting.closed_classes(matrix)
         if label is None:
             return self._within(max(closed, key=len), "the closed class")
         at = self.index(label)
         states = next((states for states in closed if at in states), None)
         if states is None:
-            invalid("label", label, f"it is transient: give a state of a closed class, {structure.describe(closed, self.labels)}")
+            invalid("label", label, f"it is transient: give a state of a closed class, {counting.describe(closed, self.labels)}")
         return self._within(states, "the closed class")
 
     def _within(self, states: Int[np.ndarray, " size"], name: str) -> MarkovChain:
@@ -283,8 +281,8 @@ class MarkovChain:
             )
             initial = initial / initial.sum()
         if self.counts is not None:
-            return MarkovChain.from_counts(structure.restrict(self.counts, states), named, initial)
-        part = structure.restrict(matrix, states)
+            return MarkovChain.from_counts(counting.restrict(self.counts, states), named, initial)
+        part = counting.restrict(matrix, states)
         return MarkovChain(
             _freeze(_divide_rows(part, np.asarray(part.sum(axis=1)))), named, None, _checked_law(initial, len(named))
         )
@@ -319,7 +317,7 @@ class MarkovChain:
     @functools.cached_property
     def _structure(self) -> Structure:
         matrix: Any = self.matrix
-        return Structure(self.labels, matrix.indices, matrix.indptr) if structure.is_sparse(matrix) else Structure(self.labels)
+        return Structure(self.labels, matrix.indices, matrix.indptr) if counting.is_sparse(matrix) else Structure(self.labels)
 
     @functools.cached_property
     def _stationary(self) -> Float[np.ndarray, " n"]:
@@ -350,14 +348,14 @@ def _csr(data: Any, places: Structure) -> sparse.csr_array:
 def _kept_matrix(P: Any) -> Float[Array, "n n"]:
     """A traced matrix, its shape checked."""
     given = jnp.asarray(P)
-    structure.require_one_square(given)
+    counting.require_one_square(given)
     matrix = given if jnp.issubdtype(given.dtype, jnp.floating) else given.astype(jnp.zeros(()).dtype)
-    structure.check_traced_matrix(matrix)
+    counting.check_traced_matrix(matrix)
     return matrix
 
 
 def _checked_matrix(P: Any) -> Matrix:
-    given: Any = sparse.csr_array(P) if structure.is_sparse(P) else np.asarray(P)
+    given: Any = sparse.csr_array(P) if counting.is_sparse(P) else np.asarray(P)
     require(given.ndim < 3, "the shape of P", given.shape, "give one square matrix (n, n), and map over a batch with jax.vmap")
     require(given.ndim == 2 and given.shape[0] == given.shape[1], "the shape of P", given.shape, "give a square matrix (n, n)")
     dtype = np.float32 if given.dtype == np.float32 else np.float64
@@ -365,23 +363,23 @@ def _checked_matrix(P: Any) -> Matrix:
     real = given.dtype.kind in "iufb" or given.dtype.name == "bfloat16"
     require(real, "the type of P", str(given.dtype), "give numbers, and labels as labels= or in a labelled object")
     matrix: Any = given.astype(np.float64)
-    if structure.is_sparse(matrix):
+    if counting.is_sparse(matrix):
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
-    values: Any = matrix.data if structure.is_sparse(matrix) else matrix
+    values: Any = matrix.data if counting.is_sparse(matrix) else matrix
     wrong = ~np.isfinite(values) | (values < 0)
     if wrong.any():
         invalid("an entry of P", float(values[wrong][0]), "give finite entries that are not negative")
     sums = np.asarray(matrix.sum(axis=1))
     far = np.flatnonzero(np.abs(sums - 1) > tolerance)
     if len(far):
-        remedy = structure.sum_remedy(matrix, "each row sums to 1: divide it by its sum", dtype)
+        remedy = counting.sum_remedy(matrix, "each row sums to 1: divide it by its sum", dtype)
         invalid(f"the sum of row {far[0]} of P", float(sums[far[0]]), remedy)
     return _divide_rows(matrix, sums)
 
 
 def _divide_rows(values: Any, totals: np.ndarray) -> Matrix:
-    if structure.is_sparse(values):
+    if counting.is_sparse(values):
         matrix = values.astype(np.float64)
         matrix.data = matrix.data / np.repeat(totals, np.diff(matrix.indptr))
         return matrix
@@ -427,6 +425,6 @@ def _kept_law(law: Array, n: int) -> Float[Array, " n"]:
 
 def _freeze(values: Any) -> Any:
     """Read-only: in place for what was made here."""
-    for array in (values.data, values.indices, values.indptr) if structure.is_sparse(values) else (values,):
+    for array in (values.data, values.indices, values.indptr) if counting.is_sparse(values) else (values,):
         array.setflags(write=False)
     return values

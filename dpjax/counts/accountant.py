@@ -56,7 +56,6 @@ from scipy import fft, signal, special
 from dpjax._errors import require_word
 from dpjax._tracing import conditions, is_traced, nan_unless
 from dpjax.counts.neighbours import PersonBound
-from dpjax.simplex import rows as domain
 from dpjax.simplex._rounding import Numbers, Real, check_delta, check_epsilon, delta_up, in_blocks, in_trace
 from dpjax.simplex.exact import corner_claim
 from dpjax.simplex.hockey_stick import (
@@ -65,6 +64,7 @@ from dpjax.simplex.hockey_stick import (
     log_gamma_hockey_stick,
     where_curve_passes,
 )
+from dpjax.simplex.rows import check_one
 
 
 @jax.jit
@@ -152,7 +152,7 @@ def least_pseudocount(*, epsilon: Real, delta: Real, adjacency: str = "replace")
     """
     from scipy.optimize import brentq
 
-    domain.check_one(epsilon=epsilon, delta=delta)
+    check_one(epsilon=epsilon, delta=delta)
     require_word(adjacency, "adjacency", _LOG_LIMIT, ADJACENCY_WORDS)
     if is_traced(epsilon, delta):
         with conditions() as held:

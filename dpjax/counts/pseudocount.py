@@ -52,7 +52,6 @@ from dpjax.counts.protocol import (
     Variant,
     register,
 )
-from dpjax.simplex import rows as domain
 from dpjax.simplex._rounding import (
     SLACK,
     Claim,
@@ -68,7 +67,7 @@ from dpjax.simplex._rounding import (
 )
 from dpjax.simplex._rounding import verified as verified_mechanism
 from dpjax.simplex.gamma import dirichlet
-from dpjax.simplex.rows import Shares, as_float, check_counts
+from dpjax.simplex.rows import Shares, as_float, check_counts, check_one, check_positive
 
 EXACT = "exact: the hockey-stick divergence of the worst pair of databases, float64 rounded to the safe side (dpjax)"
 URN_CELLS = "a supported cell drawn x times of M has probability (x + 1/2)/(M + n/2), n the row's supported cells"
@@ -136,12 +135,12 @@ class PseudocountMechanism(CountMechanism):
 
     def _check(self) -> None:
         """The numbers, which a pytree brings unchecked."""
-        domain.check_one(scale=self.scale, pseudocount=self.pseudocount)
+        check_one(scale=self.scale, pseudocount=self.pseudocount)
         for name, low, high, remedy in (
             ("scale", "1e-12", "1e20", "0.5, or calibrate one"),
             ("pseudocount", "1e-6", "1e12", "1.0"),
         ):
-            x = domain.check_positive(getattr(self, name), name)
+            x = check_positive(getattr(self, name), name)
             inside = (x >= float(low)) & (x <= float(high))
             require_all(inside, name, getattr(self, name), f"give a number such as {remedy}", must=f"lie between {low} and {high}")
 
@@ -169,9 +168,9 @@ class PseudocountMechanism(CountMechanism):
             pseudocount = max(least, _SMALLEST) * float(pseudocount_factor)
         if pseudocount is None:
             invalid("pseudocount", None, "give it, or pseudocount_factor such as 1.5")
-        domain.check_one(epsilon=epsilon, delta=delta, pseudocount=pseudocount)
+        check_one(epsilon=epsilon, delta=delta, pseudocount=pseudocount)
         e, d = check_epsilon(epsilon), check_delta(delta)
-        alpha = domain.check_positive(pseudocount, "pseudocount")
+        alpha = check_positive(pseudocount, "pseudocount")
         if neighbours.persons is not None:
             target = Target(float(e), float(d), neighbours)
             held = _held(target, _largest_scale(target, float(alpha)), float(alpha))

@@ -18,12 +18,11 @@ from typing import Any
 import numpy as np
 
 from dpjax._errors import InputError, invalid, require
-from dpjax._labelled import squashed
+from dpjax._labelled import COUNTS, squashed
 from dpjax._values import is_missing_text, key_of
 from dpjax.datasets.dataset import Dataset, Label, Pairs, ReadReport, as_labels, count_matrix, labelled, states_of
 from dpjax.datasets.tables import Options, Table, records
 from dpjax.datasets.text import (
-    COUNT,
     FROM,
     HEADERS,
     THOUSANDS,
@@ -264,7 +263,7 @@ def counted_pairs(path: Any, format: Options = None) -> Counted:
         ends, place = table.format.ends(header), table.format.count(header)
     if ends is None:
         ends = find_column(table.path, header, "origin", FROM), find_column(table.path, header, "destination", TO)
-    at = find_column(table.path, header, "count", COUNT) if place is None else place
+    at = find_column(table.path, header, "count", COUNTS) if place is None else place
     counted: Counter[tuple[str, str]] = Counter()
     missing = 0
     for line, cells in lines:

@@ -190,7 +190,7 @@ class Table:
         self._said.clear()
         separator, quotes = self._by_first_line() if self.recognised is not None else self._by_all_lines()
         word = _WORDS[separator]
-        self.say(f"Cells are parted by {'spaces' if word == 'space' else f'the {word}'}.")
+        self.say(f"Cells are separated by {'spaces' if word == 'space' else f'the {word}'}.")
         yield from self._parsed(separator, quotes, self.progress)
 
     def _lines(self, progress: Progress | None = None) -> Iterator[tuple[int, str]]:

@@ -18,13 +18,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
 from dpjax._errors import InputError, invalid
-from dpjax._labelled import COUNTS, ENDS, squashed
+from dpjax._labelled import ENDS, squashed
 from dpjax._values import canonical, is_missing_text, text_of, values_of
 
 PathLike = str | pathlib.Path
 FROM = ("from", "source", "linksource", "origin", "pulocationid")  # names of the column of first states, in small letters
 TO = ("to", "target", "linktarget", "destination", "dolocationid")
-COUNT = COUNTS
 LARGEST = 2**63 - 1
 _THOUSANDS = re.compile(r"[+]?[1-9][0-9]{0,2}[.]000")
 THOUSANDS = "holds a count such as 1.000, which is a thousand or 1"
@@ -109,63 +108,14 @@ def _transcoded(path: PathLike, stream: Iterable[bytes], encoding: str) -> list[
     return [line + "\n" for line in (lines if lines[-1] else lines[:-1])]
 
 
-HEADERS = frozenset(
-    [
-        "label",
-        "labels",
-        "state",
-        "states",
-        "statename",
-        "stateid",
-        "zone",
-        "zones",
-        "zoneid",
-        "name",
-        "names",
-        "id",
-        "ids",
-        "location",
-        "locations",
-        "locationid",
-        "node",
-        "nodes",
-        "nodeid",
-        "category",
-        "categories",
-        "code",
-        "codes",
-        "station",
-        "stations",
-        "stationid",
-        "page",
-        "pages",
-        "class",
-        "classes",
-        "symbol",
-        "symbols",
-        "key",
-        "keys",
-        "value",
-        "values",
-        "level",
-        "levels",
-        "stop",
-        "stops",
-        "haltestelle",
-        "city",
-        "cities",
-        "place",
-        "places",
-        "placename",
-        "borough",
-        "boroughs",
-        "zonename",
-        "index",
-        "unnamed0",
-        "v1",
-        *(name for pair in ENDS for name in pair),
-    ]
-)
+HEADERS = frozenset((  # names of a column of labels, squashed
+    "label", "labels", "state", "states", "statename", "stateid", "zone", "zones", "zoneid", "name", "names", "id", "ids",
+    "location", "locations", "locationid", "node", "nodes", "nodeid", "category", "categories", "code", "codes", "station",
+    "stations", "stationid", "page", "pages", "class", "classes", "symbol", "symbols", "key", "keys", "value", "values", "level",
+    "levels", "stop", "stops", "haltestelle", "city", "cities", "place", "places", "placename", "borough", "boroughs", "zonename",
+    "index", "unnamed0", "v1",
+    *(name for pair in ENDS for name in pair),
+))  # fmt: skip
 
 
 def read_labels(path: PathLike, *, header: bool | None = None) -> tuple[str, ...]:
@@ -297,11 +247,11 @@ def _binary(path: PathLike, progress: Progress | None) -> Iterator[io.BufferedIO
 
 def opened(path: PathLike, progress: Progress | None = None) -> io.BufferedReader:
     """The file, read a megabyte at a time, each reported to `progress`; ~ is the home directory."""
-    return io.BufferedReader(_Told(pathlib.Path(path).expanduser(), progress), 1 << 20)
+    return io.BufferedReader(_Counted(pathlib.Path(path).expanduser(), progress), 1 << 20)
 
 
-class _Told(io.FileIO):
-    """A file that tells how many bytes are read of it."""
+class _Counted(io.FileIO):
+    """A file that counts the bytes that are read of it."""
 
     def __init__(self, path: PathLike, progress: Progress | None) -> None:
         super().__init__(path, "rb")

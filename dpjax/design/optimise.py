@@ -36,9 +36,9 @@ from jax.scipy.special import erf
 from jaxtyping import Array, Float
 
 from dpjax._errors import invalid, require
-from dpjax._tracing import is_traced
+from dpjax._tracing import float_dtype, is_traced
 from dpjax.design.stationary import Numbers, StationaryLaw
-from dpjax.simplex._rounding import float64, traced_dtype
+from dpjax.simplex._rounding import float64
 
 Vector = Float[Array, "*batch n"] | Float[np.ndarray, "*batch n"]
 Weights = Float[Array, "*each n"] | Float[np.ndarray, "*each n"] | float  # one for each state, or for each law and state
@@ -132,7 +132,7 @@ def evaluate(loss: Callable[..., Array], law: StationaryLaw, pi: Vector, weights
     0.01592
     """
     if is_traced(law, pi, weights):
-        dtype = traced_dtype(*law, pi, weights)
+        dtype = float_dtype(*law, pi, weights)
         return loss(StationaryLaw(*(jnp.asarray(x, dtype) for x in law)), jnp.asarray(pi, dtype), jnp.asarray(weights, dtype))
     with jax.enable_x64(True):
         return np.float64(loss(StationaryLaw(*(jnp.asarray(x) for x in law)), jnp.asarray(pi), weights))

@@ -45,12 +45,11 @@ from jaxtyping import Array, Float, Key
 from scipy import sparse
 
 from dpjax._errors import invalid, require
-from dpjax._tracing import check_traced, in_float64, is_traced, nan_unless, require_concrete
+from dpjax._tracing import check_traced, float_dtype, in_float64, is_traced, nan_unless, require_concrete
 from dpjax.chains import MarkovChain, deviation_matrix, stationary_distribution
 from dpjax.chains.counting import require_irreducible
 from dpjax.chains.mixing import law_and_deviation
 from dpjax.chains.stationary import completed
-from dpjax.simplex._rounding import traced_dtype
 from dpjax.simplex.gamma import log_dirichlet_kernel
 
 Numbers = Float[Array, "*shape"] | Float[np.ndarray, "*shape"]
@@ -115,7 +114,7 @@ def stationary_law(P: Any, k: Float[Array, " n"] | np.ndarray | float) -> Statio
     whole = isinstance(P, MarkovChain) or sparse.issparse(P)
     require(not whole, "P", P, "give the transition matrix itself, dense: chain.matrix of a chain, .toarray() of a sparse matrix")
     traced = is_traced(P, k)
-    matrix: Any = jnp.asarray(P, traced_dtype(P, k)) if traced else np.asarray(P, dtype=np.float64)
+    matrix: Any = jnp.asarray(P, float_dtype(P, k)) if traced else np.asarray(P, dtype=np.float64)
     square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1]
     require(square, "P", np.shape(P), "give one square matrix, (n, n); use jax.vmap for a batch")
     require(len(matrix) >= 2, "P", P, "give at least two states")
@@ -171,7 +170,7 @@ def stationary_error_bars(
 
 
 def _traced_bars(private: Any, k: Any, level: Any) -> tuple[Vector, Vector]:
-    dtype = traced_dtype(private, k, level)
+    dtype = float_dtype(private, k, level)
     inside = jnp.asarray(level, dtype)
     check_traced((inside > 0) & (inside < 1), "level", "lie strictly between 0 and 1")
     law = (
@@ -241,7 +240,7 @@ def first_order_elasticity(P: Any, k: Any) -> Matrix:
     """R_ji to first order, in closed form, (n, rows); for large k. Traced: in the dtype of what is traced. One matrix: use jax.vmap for more."""
     require(np.ndim(P) == 2, "P", np.shape(P), "give one square matrix, (n, n); use jax.vmap for a batch")
     if is_traced(P, k):
-        return _traced_elasticity(*(jnp.asarray(x, traced_dtype(P, k)) for x in (P, k)))
+        return _traced_elasticity(*(jnp.asarray(x, float_dtype(P, k)) for x in (P, k)))
     matrix, concentration = np.asarray(P, np.float64), np.asarray(k, np.float64)
     pi, A = stationary_distribution(matrix), deviation_matrix(matrix)
     A = A / np.abs(A).max(axis=0)  # R_ji does not depend on the size of A's column j, whose squares might overflow

@@ -28,7 +28,7 @@ import numpy as np
 from jax.custom_derivatives import SymbolicZero
 
 from dpjax._errors import invalid, real_array, require
-from dpjax._tracing import at_trace_time, check_traced, is_traced
+from dpjax._tracing import at_trace_time, check_traced, float_dtype, is_traced
 
 SAFETY = 1e-12
 # calibration aims so much below its target (relative): the same function asked for more or fewer elements at once differs in the last digits
@@ -174,15 +174,9 @@ def in_blocks(function: Callable[..., jax.Array]) -> Callable[..., np.ndarray]:
     return wrapped
 
 
-def traced_dtype(*values: Any) -> Any:
-    """The finest floating type among the traced values; the default one where none of them is floating."""
-    kinds = [x.dtype for x in values if is_traced(x) and jnp.issubdtype(x.dtype, jnp.floating)]
-    return max(kinds, key=lambda kind: jnp.finfo(kind).nmant, default=jnp.result_type(float))
-
-
 def alike(*values: Any) -> list[jax.Array]:
-    """The values as arrays of `traced_dtype`, that broadcast to the rank of the largest."""
-    dtype = traced_dtype(*values)
+    """The values as arrays of `float_dtype`, that broadcast to the rank of the largest."""
+    dtype = float_dtype(*values)
     arrays = [jnp.asarray(x, dtype) for x in values]
     rank = max(x.ndim for x in arrays)
     return [x.reshape((1,) * (rank - x.ndim) + x.shape) for x in arrays]
@@ -197,7 +191,7 @@ def in_trace(function: Elementwise, *arguments: Any) -> Any:
     Derivatives of any order are taken by `function`'s own, forwards and in float64, whatever JAX's default type is; what is transposed, or
     carried from one program to the next, has the dtype of the caller.
     """
-    dtype = traced_dtype(*arguments)
+    dtype = float_dtype(*arguments)
     with jax.enable_x64(True):
         given = [x if is_traced(x) else jnp.asarray(x, jnp.float64) for x in arguments]
     (value,) = _computed(_tupled(function), dtype, *given)

@@ -37,6 +37,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -44,7 +45,6 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from dpjax._tracing import conditions, is_traced, nan_unless, require_concrete
-from dpjax.simplex import rows as domain
 from dpjax.simplex._rounding import (
     SAFETY,
     SLACK,
@@ -63,6 +63,16 @@ from dpjax.simplex._rounding import (
     smallest,
 )
 from dpjax.simplex.hockey_stick import log_any_delta, log_corner_claim, log_corner_delta, log_two_category_claim, where_curve_passes
+from dpjax.simplex.rows import (
+    LARGEST_K,
+    check_adjacent_pair,
+    check_border,
+    check_count,
+    check_k,
+    check_positive,
+    check_shapes,
+    lattice_floor,
+)
 from dpjax.simplex.special import expm1mx, falling, rising
 
 _CLOSE, _MARGIN, _CROWD = 2.0**-51, 1e-9, 8
@@ -118,14 +128,14 @@ def _passing(curve: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def _public(eta: Real, n_records: Real, n_categories: Real, lattice: bool) -> tuple[Numbers, Numbers, Numbers]:
-    domain.check_shapes(eta=eta, n_records=n_records, n_categories=n_categories)
-    n = domain.check_count(n_categories, "n_categories", 2)
-    records = domain.check_positive(n_records, "n_records")
-    border = domain.check_border(eta, n)
+    check_shapes(eta=eta, n_records=n_records, n_categories=n_categories)
+    n = check_count(n_categories, "n_categories", 2)
+    records = check_positive(n_records, "n_records")
+    border = check_border(eta, n)
     if lattice:
         traced = is_traced(border, records)
-        border = in_trace(domain.lattice_floor, border, records) if traced else domain.lattice_floor(border, records)
-    domain.check_adjacent_pair(border, records, n)
+        border = in_trace(lattice_floor, border, records) if traced else lattice_floor(border, records)
+    check_adjacent_pair(border, records, n)
     return border, records, n
 
 
@@ -135,10 +145,10 @@ def exact_delta(epsilon: Real, *, k: Real, eta: Real, n_records: Real, n_categor
     `lattice=True` uses that shares are whole multiples of 1/N, so that the smallest share is ceil(N eta)/N. Raises ValueError where
     no two adjacent count vectors lie in the bordered simplex. Theorem 6.
     """
-    domain.check_shapes(epsilon=epsilon, k=k, eta=eta, n_records=n_records, n_categories=n_categories)
+    check_shapes(epsilon=epsilon, k=k, eta=eta, n_records=n_records, n_categories=n_categories)
     with conditions() as held:
         border, records, n = _public(eta, n_records, n_categories, lattice)
-        values = check_epsilon(epsilon), domain.check_k(k), border, records, n
+        values = check_epsilon(epsilon), check_k(k), border, records, n
     return nan_unless(held, jnp.exp(log_traced_delta(*values))) if is_traced(*values) else plain(delta_up(log_delta_of(*values)))
 
 
@@ -148,10 +158,10 @@ def exact_epsilon(delta: Real, *, k: Real, eta: Real, n_records: Real, n_categor
     Traced: where the curve passes delta, unrounded, in the dtype of what is traced; its derivatives are those of the implicit function, and 0
     where epsilon is 0.
     """
-    domain.check_shapes(delta=delta, k=k, eta=eta, n_records=n_records, n_categories=n_categories)
+    check_shapes(delta=delta, k=k, eta=eta, n_records=n_records, n_categories=n_categories)
     with conditions() as held:
         border, records, n = _public(eta, n_records, n_categories, lattice)
-        values = check_delta(delta), domain.check_k(k), border, records, n
+        values = check_delta(delta), check_k(k), border, records, n
     return nan_unless(held, traced_epsilon(*values)) if is_traced(*values) else plain(epsilon_of(*np.broadcast_arrays(*values)))
 
 
@@ -229,7 +239,7 @@ def delta_floor(epsilon: Real, *, eta: Real, n_records: Real, n_categories: Real
     For n = 2 the limit of both directions at the end point. That it is a lower bound rests on the monotonicity in k, found
     numerically. Traced: in the dtype of what is traced.
     """
-    domain.check_shapes(epsilon=epsilon, eta=eta, n_records=n_records, n_categories=n_categories)
+    check_shapes(epsilon=epsilon, eta=eta, n_records=n_records, n_categories=n_categories)
     with conditions() as held:
         values = check_epsilon(epsilon), *_public(eta, n_records, n_categories, False)
     if is_traced(*values):
@@ -242,7 +252,7 @@ def epsilon_floor(delta: Real, *, eta: Real, n_records: Real, n_categories: Real
 
     Rounded up; traced: unrounded, in the dtype of what is traced, with the derivatives of the implicit function.
     """
-    domain.check_shapes(delta=delta, eta=eta, n_records=n_records, n_categories=n_categories)
+    check_shapes(delta=delta, eta=eta, n_records=n_records, n_categories=n_categories)
     with conditions() as held:
         values = check_delta(delta), *_public(eta, n_records, n_categories, False)
     if is_traced(*values):
@@ -260,14 +270,14 @@ def _floor_of(epsilon: Numbers, eta: Numbers, n_records: Numbers, n: Numbers) ->
     return np.where(n == 2, np.maximum(_limit(epsilon, m, other), _limit(epsilon, other, m)), corner)
 
 
-def _limit(epsilon: Numbers, p: Numbers, q: Numbers) -> Numbers:
-    """delta of Beta(t(p+1), tq) against Beta(tp, t(q+1)) as t -> 0: t times the logit has a two-sided exponential law."""
+def _limit(epsilon: Any, p: Any, q: Any, xp: Any = np, rest: Callable[..., Any] = _expm1mx) -> Any:
+    """delta of Beta(t(p+1), tq) against Beta(tp, t(q+1)) as t -> 0: t times the logit has a two-sided exponential law. xp: NumPy or JAX."""
     total = p + q + 1
-    start = epsilon - np.log1p((q - p) / (p * (q + 1)))
-    right, left = np.maximum(start, 0.0), np.minimum(start, 0.0)
-    above = (p + 1) / ((q + 1) * total) * (np.exp(-q * right) - q * np.expm1(left))
+    start = epsilon - xp.log1p((q - p) / (p * (q + 1)))
+    right, left = xp.maximum(start, 0.0), xp.minimum(start, 0.0)
+    above = (p + 1) / ((q + 1) * total) * (xp.exp(-q * right) - q * xp.expm1(left))
     # e^L (e^(pL) - 1) - p (e^L - 1) in positive terms, L = left
-    below = np.exp(left) * _expm1mx(p * left) + p * (left * np.expm1(left) - _expm1mx(left))
+    below = xp.exp(left) * rest(p * left) + p * (left * xp.expm1(left) - rest(left))
     return above + q / (p * total) * below
 
 
@@ -275,18 +285,8 @@ def _log_floor(epsilon: Array, eta: Array, n_records: Array, n: Array) -> Array:
     """The logarithm of `_floor_of`, traced and differentiable."""
     m, two = eta * n_records, n == 2
     rest = jnp.maximum(jnp.where(two, jnp.minimum((1 - eta) * n_records - 1, 1e300), m), m)
-    directions = (_traced_limit(epsilon, m, rest), _traced_limit(epsilon, rest, m))
+    directions = (_limit(epsilon, m, rest, jnp, expm1mx), _limit(epsilon, rest, m, jnp, expm1mx))
     return jnp.where(two, jnp.log(jnp.maximum(*directions)), -m * epsilon - jnp.log1p(2 * m))
-
-
-def _traced_limit(epsilon: Array, p: Array, q: Array) -> Array:
-    """`_limit` in JAX."""
-    total = p + q + 1
-    start = epsilon - jnp.log1p((q - p) / (p * (q + 1)))
-    right, left = jnp.maximum(start, 0.0), jnp.minimum(start, 0.0)
-    above = (p + 1) / ((q + 1) * total) * (jnp.exp(-q * right) - q * jnp.expm1(left))
-    below = jnp.exp(left) * expm1mx(p * left) + p * (left * jnp.expm1(left) - expm1mx(left))
-    return above + q / (p * total) * below
 
 
 def calibrate_exact(
@@ -302,7 +302,7 @@ def calibrate_exact(
 
     start = 1e-6 / (2 * border + 1 / records)
     reachable = holds(start)
-    return np.where(reachable, np.minimum(largest(holds, start), domain.LARGEST_K), 0.0)
+    return np.where(reachable, np.minimum(largest(holds, start), LARGEST_K), 0.0)
 
 
 def incomplete_beta_form(epsilon: Real, *, k: Real, eta: Real, n_records: Real) -> Claim:
@@ -313,12 +313,6 @@ def incomplete_beta_form(epsilon: Real, *, k: Real, eta: Real, n_records: Real) 
     h = k / records
     q = expit(-e / h)
     return plain(betainc(k * eta, k * eta + h, q) - np.exp(e) * betainc(k * eta + h, k * eta, q))
-
-
-@jax.jit
-def corner_delta(epsilon: jax.Array, k: jax.Array, eta: jax.Array, n_records: jax.Array) -> jax.Array:
-    """Theorem 6's delta(epsilon), pure and differentiable in all four; call it under `jax.enable_x64(True)`. Not rounded."""
-    return jnp.exp(log_corner_delta(epsilon, k, eta, n_records))
 
 
 _ULPS = 8 * 2.0**-53  # of q and j in q - j, and of shares in 1 - eta - 1/N
@@ -345,15 +339,15 @@ def renyi_divergence(alpha: Real, *, k: Real, eta: Real, n_records: Real, n_cate
 
     Traced: unrounded, in the dtype of what is traced.
     """
-    domain.check_shapes(alpha=alpha, k=k, eta=eta, n_records=n_records, n_categories=n_categories)
+    check_shapes(alpha=alpha, k=k, eta=eta, n_records=n_records, n_categories=n_categories)
     with conditions() as held:
         border, records, n = _public(eta, n_records, n_categories, False)
         order = float64(alpha, "alpha")
         require_all(order > 1, "alpha", alpha, "give an order above 1")
-        values = order, domain.check_k(k), border, records, n
+        values = order, check_k(k), border, records, n
     if is_traced(*values):
         return nan_unless(held, in_trace(_renyi, *values))
-    order, concentration, border, records, n = np.broadcast_arrays(order, domain.check_k(k), border, records, n)
+    order, concentration, border, records, n = np.broadcast_arrays(order, check_k(k), border, records, n)
     h, p = concentration / records, concentration * border
     rest = (1 - border - 1 / records) - _ULPS  # rounded down: the divergence falls with either shape
     other = np.where(n == 2, np.maximum(concentration * rest, p), p)

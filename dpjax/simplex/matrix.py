@@ -25,7 +25,6 @@ from dpjax._errors import invalid, require
 from dpjax._random import checked_key
 from dpjax._tracing import check_traced, conditions, frozen_pytree, is_traced, nan_unless, require_concrete
 from dpjax.simplex import exact, theorem1
-from dpjax.simplex import theorem1 as omega
 from dpjax.simplex._rounding import (
     Claim,
     Number,
@@ -116,7 +115,7 @@ def theorem1_values(rows: PublicRows, k: Numbers, gamma: Numbers, where: Numbers
         return np.zeros(0), np.zeros(0)
     n = rows.n_categories[where]
     epsilon = theorem1.theorem1_epsilon(k[where], rows.eta[where], rows.n_records[where], n, gamma[where])
-    return np.asarray(epsilon), np.asarray(omega.omega_delta(k[where], rows.eta[where], n, gamma[where]).delta)
+    return np.asarray(epsilon), np.asarray(theorem1.omega_delta(k[where], rows.eta[where], n, gamma[where]).delta)
 
 
 def row_report(
@@ -417,7 +416,7 @@ class MatrixMechanism:
             k, eta, records, n = self._drawn()
             gamma = _array(self.gamma)[drawn]
             first = theorem1.theorem1_epsilon(k, eta, records, n, gamma)
-            return first, omega.omega_delta_at_corner(k, eta, n, gamma)
+            return first, theorem1.omega_delta_at_corner(k, eta, n, gamma)
         reasons = theorem1_reasons(self.rows, np.asarray(self.k), np.asarray(self.gamma))
         broken = drawn & np.array([r != "" for r in reasons], dtype=bool)
         require(not broken.any(), "rows", some(broken), f"in row {np.argmax(broken)}: {reasons[int(np.argmax(broken))]}")

@@ -29,11 +29,8 @@ from jaxtyping import Array, Float
 
 from dpjax._errors import invalid, require
 from dpjax._random import checked_key
-from dpjax._tracing import check_traced, conditions, frozen_pytree, in_float64, is_traced, nan_unless, require_concrete
+from dpjax._tracing import check_traced, conditions, float_dtype, frozen_pytree, in_float64, is_traced, nan_unless, require_concrete
 from dpjax.simplex import exact, theorem1
-from dpjax.simplex import exact as renyi
-from dpjax.simplex import rows as domain
-from dpjax.simplex import theorem1 as omega
 from dpjax.simplex._rounding import (
     SAFETY,
     Claim,
@@ -47,11 +44,22 @@ from dpjax.simplex._rounding import (
     in_trace,
     plain,
     require_all,
-    traced_dtype,
     verified,
 )
 from dpjax.simplex.gamma import dirichlet
-from dpjax.simplex.rows import Shares, as_float, check_shares, check_traced_shares
+from dpjax.simplex.rows import (
+    Shares,
+    as_float,
+    check_adjacent_pair,
+    check_border,
+    check_count,
+    check_k,
+    check_one,
+    check_positive,
+    check_shapes,
+    check_shares,
+    check_traced_shares,
+)
 from dpjax.simplex.special import log_minus_digamma
 
 
@@ -125,7 +133,7 @@ def expected_kl(C: np.ndarray | jax.Array | list | tuple, k: Real) -> Claim:
     require(not counted, "C", None, whole, problem="holds whole numbers, not shares")
     if is_traced(shares, k):
         with conditions() as held:
-            domain.check_positive(k, "k")
+            check_positive(k, "k")
             require_all(shares.sum(axis=-1) > 0, "C", C, remedy, must=rule)
             require_all((shares >= 0).all(axis=-1), "C", C, remedy, must=rule)
         return nan_unless(held, _traced_kl(shares, k))
@@ -136,7 +144,7 @@ def expected_kl(C: np.ndarray | jax.Array | list | tuple, k: Real) -> Claim:
         C,
         f"its shares do not sum to one (off by {float(np.max(off, initial=0.0)):g}): divide them by their sum",
     )
-    concentration = domain.check_positive(k, "k")
+    concentration = check_positive(k, "k")
     batch = np.broadcast_shapes(shares.shape[:-1], concentration.shape)
     value = _theorem2(np.broadcast_to(shares, (*batch, shares.shape[-1])), np.broadcast_to(concentration, batch))
     require(bool(np.isfinite(value).all()), "k", k, "the divergence is beyond the range of float64 there: give a larger k")
@@ -152,7 +160,7 @@ def _fits(*shapes: tuple[int, ...]) -> bool:
 
 
 def _traced_kl(C: Any, k: Any) -> jax.Array:
-    dtype = traced_dtype(C, k)
+    dtype = float_dtype(C, k)
     shares, concentration = jnp.asarray(C, dtype), jnp.asarray(k, dtype)
     check_traced(jnp.abs(shares.sum(axis=-1) - 1) <= 1e-5, "C", "hold shares that sum to one")
     batch = jnp.broadcast_shapes(shares.shape[:-1], concentration.shape)
@@ -169,13 +177,13 @@ def expected_kl_bound(n_records: Real, n_categories: Real, k: Real, eta: Real | 
     Says nothing of the data: all its arguments are public. n_records must be at least n_categories (every category seen once).
     Arguments broadcast; rounded up. Traced: unrounded, in the dtype of what is traced.
     """
-    domain.check_shapes(n_records=n_records, n_categories=n_categories, k=k, eta=0.0 if eta is None else eta)
+    check_shapes(n_records=n_records, n_categories=n_categories, k=k, eta=0.0 if eta is None else eta)
     with conditions() as held:
-        n = domain.check_count(n_categories, "n_categories", 2)
-        records = domain.check_positive(n_records, "n_records")
-        concentration = domain.check_positive(k, "k")
+        n = check_count(n_categories, "n_categories", 2)
+        records = check_positive(n_records, "n_records")
+        concentration = check_positive(k, "k")
         if eta is not None and is_traced(n, eta):
-            domain.check_border(eta, n)
+            check_border(eta, n)
     if is_traced(n, records, concentration, eta):
         return nan_unless(held, _traced_bound(n, records, concentration, eta))
     if eta is None:
@@ -184,7 +192,7 @@ def expected_kl_bound(n_records: Real, n_categories: Real, k: Real, eta: Real | 
         )
         least = 1 / records
     else:
-        least = domain.check_border(eta, n)
+        least = check_border(eta, n)
     least, n, concentration, _ = np.broadcast_arrays(least, n, concentration, records)
     value = _corner(np.minimum(least, 1 / n), n, concentration) * (1 + SAFETY)
     problem = "leave float64's range together, as shapes k/n_records or k eta"
@@ -194,7 +202,7 @@ def expected_kl_bound(n_records: Real, n_categories: Real, k: Real, eta: Real | 
 
 def _traced_bound(n: Any, n_records: Any, k: Any, eta: Any) -> jax.Array:
     if eta is not None:
-        return in_trace(_traced_corner, domain.check_border(eta, n), n, k)
+        return in_trace(_traced_corner, check_border(eta, n), n, k)
     records, number = alike(n_records, n)
     check_traced(records >= number, "n_records", "be n_categories or more (every category seen)")
     return in_trace(_traced_seen, n_records, n, k)
@@ -230,13 +238,13 @@ class DirichletMechanism:
     gamma: Number | None = None
 
     def __post_init__(self) -> None:
-        domain.check_one(k=self.k, eta=self.eta, n_records=self.n_records, n_categories=self.n_categories)
-        n = domain.check_count(self.n_categories, "n_categories", 2)
-        domain.check_k(self.k)
-        border, records = domain.check_border(self.eta, n), domain.check_positive(self.n_records, "n_records")
-        domain.check_adjacent_pair(border, records, n)
+        check_one(k=self.k, eta=self.eta, n_records=self.n_records, n_categories=self.n_categories)
+        n = check_count(self.n_categories, "n_categories", 2)
+        check_k(self.k)
+        border, records = check_border(self.eta, n), check_positive(self.n_records, "n_records")
+        check_adjacent_pair(border, records, n)
         if self.gamma is not None:
-            threshold = domain.check_positive(self.gamma, "gamma")
+            threshold = check_positive(self.gamma, "gamma")
             if is_traced(threshold, n):
                 low, number = alike(threshold, n)
                 check_traced(low * number < 1, "gamma", "be below 1/n")
@@ -264,7 +272,7 @@ class DirichletMechanism:
         """
         given = (epsilon, delta, eta, n_records, n_categories, gamma)
         require_concrete(given, "the target", "calibrate outside the transformed function")
-        domain.check_one(epsilon=epsilon, delta=delta, eta=eta, n_records=n_records, n_categories=n_categories)
+        check_one(epsilon=epsilon, delta=delta, eta=eta, n_records=n_records, n_categories=n_categories)
         check_epsilon(epsilon), check_delta(delta)
         if accounting == "exact":
             k = exact.calibrate_exact(epsilon=epsilon, delta=delta, eta=eta, n_records=n_records, n_categories=n_categories)
@@ -321,13 +329,13 @@ class DirichletMechanism:
         theorem1.check_theorem1(self.k, self.eta, self.n_categories, gamma)
         low, floor = alike(gamma, self.eta)
         check_traced(low <= 0.75 * floor, "gamma", "be at most 3 eta/4, up to where the contour integral is right")
-        return omega.omega_delta_at_corner(self.k, self.eta, self.n_categories, gamma)
+        return theorem1.omega_delta_at_corner(self.k, self.eta, self.n_categories, gamma)
 
-    def omega(self) -> omega.OmegaDelta:
+    def omega(self) -> theorem1.OmegaDelta:
         """On the host: A-Theorem 1's delta with the way it was found and its sandwich."""
         gamma = self._gamma("delta")
         theorem1.check_theorem1(self.k, self.eta, self.n_categories, gamma)
-        return omega.omega_delta(self.k, self.eta, self.n_categories, gamma)
+        return theorem1.omega_delta(self.k, self.eta, self.n_categories, gamma)
 
     def exact_delta(self, epsilon: Real) -> Claim:
         """The exact delta at epsilon >= 0 (scalar or array), rounded up: Theorem 6. Traced: unrounded, in the dtype of what is traced."""
@@ -339,7 +347,7 @@ class DirichletMechanism:
 
     def renyi(self, alpha: Real) -> Claim:
         """The Rényi epsilon of order alpha > 1, for several releases (they add); +inf from alpha = 1 + N eta on."""
-        return renyi.renyi_divergence(alpha, **self._public())
+        return exact.renyi_divergence(alpha, **self._public())
 
     def privatize(self, key: Array, C: Shares) -> Float[Array, "*batch n"]:
         """One private vector for each count vector C, (*batch, n): sums to one, n_categories positive shares, all at least eta.
@@ -350,8 +358,8 @@ class DirichletMechanism:
         """
         key = checked_key(key)
         with conditions() as held:
-            n = domain.check_count(self._public()["n_categories"], "n_categories", 2)
-            domain.check_k(self.k), domain.check_border(self.eta, n), domain.check_positive(self.n_records, "n_records")
+            n = check_count(self._public()["n_categories"], "n_categories", 2)
+            check_k(self.k), check_border(self.eta, n), check_positive(self.n_records, "n_records")
         if is_traced(C, self.eta, self.n_categories):
             check_traced_shares(C, self.eta, self.n_categories)
         else:

@@ -25,8 +25,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from dpjax._errors import invalid, real_array, require
-from dpjax._tracing import check_traced, frozen_pytree, is_traced, require_concrete
-from dpjax.simplex._rounding import Numbers, Real, alike, float64, require_all, traced_dtype
+from dpjax._tracing import check_traced, float_dtype, frozen_pytree, is_traced, require_concrete
+from dpjax.simplex._rounding import Numbers, Real, alike, float64, require_all
 
 # A count vector at the very border, such as eta = 1/N, must not fall off it by rounding.
 _ROUNDING = 1e-12
@@ -202,7 +202,7 @@ def check_traced_shares(C: Shares, eta: Any, n_categories: Any, name: str = "C")
         most = int(np.max(n_categories, initial=0))
         remedy = f"n_categories is {most}: give a share for each, and zeros beyond them"
         require(shape[-1] >= most, name, None, remedy, problem=f"holds {shape[-1]} shares")
-    dtype = traced_dtype(C, eta)
+    dtype = float_dtype(C, eta)
     shares, floor, n = jnp.asarray(C, dtype), jnp.asarray(eta, dtype), jnp.asarray(n_categories, dtype)
     slack = 8 * float(jnp.finfo(dtype).eps)
     check_traced(shares >= 0, name, "hold shares, all at least 0, on its last axis")

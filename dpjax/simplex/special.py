@@ -17,10 +17,12 @@ _DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, 
 # B_2j, j = 1..8: psi'(x) - 1/x - 1/(2 x^2) = sum of B_2j x^(-2j-1)
 _TRIGAMMA = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
 _SHIFT = 10
-_LEGENDRE = tuple(0.5 * x for x in (1 + np.polynomial.legendre.leggauss(8)[0], np.polynomial.legendre.leggauss(8)[1]))  # on [0, 1]
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
+_LEGENDRE = 0.5 * (1 + _NODES), 0.5 * _WEIGHTS  # on [0, 1]
 
 
 def polynomial(x: Float[Array, "*shape"], coefficients: tuple[float, ...]) -> Float[Array, "*shape"]:
+    """The value at x of the polynomial with these coefficients, that of x^0 first, by Horner's rule."""
     value = jnp.zeros_like(x)
     for c in reversed(coefficients):
         value = value * x + c

@@ -39,7 +39,6 @@ from jaxtyping import Array, Complex, Float
 
 from dpjax._errors import invalid, require
 from dpjax._tracing import check_traced, conditions, is_traced, nan_unless, require_concrete
-from dpjax.simplex import rows as domain
 from dpjax.simplex._rounding import (
     SAFETY,
     SLACK,
@@ -55,6 +54,7 @@ from dpjax.simplex._rounding import (
     plain,
 )
 from dpjax.simplex.hockey_stick import log_beta_shift
+from dpjax.simplex.rows import check_adjacent_pair, check_border, check_count, check_k, check_positive
 from dpjax.simplex.special import log1pmx, polynomial, stirling_remainder
 
 _FALL = 45.0
@@ -174,16 +174,16 @@ def omega_delta(k: Real, eta: Real, n_categories: Real, gamma: Real) -> OmegaDel
     """
     remedy = "take `delta`, or `omega_delta_at_corner`, which have no sandwich"
     require_concrete((k, eta, n_categories, gamma), "k, eta, n_categories or gamma", remedy)
-    n = domain.check_count(n_categories, "n_categories", 2)
-    border = domain.check_border(eta, n)
-    threshold = domain.check_positive(gamma, "gamma")
-    domain.require(
+    n = check_count(n_categories, "n_categories", 2)
+    border = check_border(eta, n)
+    threshold = check_positive(gamma, "gamma")
+    require(
         bool((threshold < 1 / n).all()),
         "gamma",
         gamma,
         "no vector of n shares has all of them above 1/n: take gamma < 1/n, far below eta",
     )
-    return _omega(*np.broadcast_arrays(domain.check_k(k), border, n, threshold))
+    return _omega(*np.broadcast_arrays(check_k(k), border, n, threshold))
 
 
 def _filled(where: Numbers, values: Numbers) -> Numbers:
@@ -260,19 +260,19 @@ _TRACED: dict[Form, Callable[..., Array]] = {form: _traced_epsilon(form) for for
 
 def smallest_k(eta: Real) -> Claim:
     """Assumption 4's least k, 3/(2 eta)."""
-    return plain(1.5 / domain.check_positive(eta, "eta"))
+    return plain(1.5 / check_positive(eta, "eta"))
 
 
 def check_theorem1(k: Real | None, eta: Real, n_categories: Real, gamma: Real) -> None:
     """Raise ValueError naming the assumption of A-Theorem 1 that k, eta or gamma breaks (k None: not checked)."""
-    n, border = domain.check_count(n_categories, "n_categories", 2), domain.check_positive(eta, "eta")
-    threshold = domain.check_positive(gamma, "gamma")
+    n, border = check_count(n_categories, "n_categories", 2), check_positive(eta, "eta")
+    threshold = check_positive(gamma, "gamma")
     if is_traced(k, n, border, threshold):
         floor, low, number = alike(border, threshold, n)
         check_traced(low * number < 1, "gamma", "be below 1/n")
         check_traced(floor < 0.25, "eta", "be below 1/4 (Assumption 3)")
         if k is not None:
-            concentration, floor = alike(domain.check_k(k), border)
+            concentration, floor = alike(check_k(k), border)
             check_traced(concentration * floor >= 1.5 * (1 - 1e-5), "k", "be 3/(2 eta) or more (Assumption 4)")
         return
     require(
@@ -291,7 +291,7 @@ def check_theorem1(k: Real | None, eta: Real, n_categories: Real, gamma: Real) -
 
 def float64_at_least(k: Real, least: Numbers) -> bool:
     """Whether k >= least, up to the rounding of 3/(2 eta)."""
-    return bool((domain.check_k(k) >= least * (1 - 1e-12)).all())
+    return bool((check_k(k) >= least * (1 - 1e-12)).all())
 
 
 def theorem1_epsilon(k: Real, eta: Real, n_records: Real, n_categories: Real, gamma: Real, form: Form = "valid") -> Claim:
@@ -303,15 +303,13 @@ def theorem1_epsilon(k: Real, eta: Real, n_records: Real, n_categories: Real, ga
     """
     check_theorem1(k, eta, n_categories, gamma)
     with conditions() as held:
-        n, records = domain.check_count(n_categories, "n_categories", 2), domain.check_positive(n_records, "n_records")
-        border = domain.check_border(eta, n)
-        domain.check_adjacent_pair(border, records, n)
-        domain.check_k(k), domain.check_positive(gamma, "gamma")
+        n, records = check_count(n_categories, "n_categories", 2), check_positive(n_records, "n_records")
+        border = check_border(eta, n)
+        check_adjacent_pair(border, records, n)
+        check_k(k), check_positive(gamma, "gamma")
     if is_traced(k, border, records, n, gamma):
         return nan_unless(held, in_trace(_TRACED[form], k, border, records, n, gamma))
-    c, border, records, n, threshold = np.broadcast_arrays(
-        domain.check_k(k), border, records, n, domain.check_positive(gamma, "gamma")
-    )
+    c, border, records, n, threshold = np.broadcast_arrays(check_k(k), border, records, n, check_positive(gamma, "gamma"))
     return plain(_epsilon_of(c, border, records, n, threshold, form))
 
 
@@ -335,11 +333,11 @@ def calibrate_theorem1(
     """
     given = (epsilon, delta, eta, n_records, n_categories, gamma)
     require_concrete(given, "the target", "calibrate outside the transformed function")
-    n, records = domain.check_count(n_categories, "n_categories", 2), domain.check_positive(n_records, "n_records")
-    border = domain.check_border(eta, n)
-    domain.check_adjacent_pair(border, records, n)
+    n, records = check_count(n_categories, "n_categories", 2), check_positive(n_records, "n_records")
+    border = check_border(eta, n)
+    check_adjacent_pair(border, records, n)
     check_theorem1(None, border, n, gamma if gamma is not None else 0.5 / n)
-    fixed = np.nan if gamma is None else domain.check_positive(gamma, "gamma")
+    fixed = np.nan if gamma is None else check_positive(gamma, "gamma")
     arrays = np.broadcast_arrays(check_epsilon(epsilon), check_delta(delta), border, records, n, fixed)
     shape = arrays[0].shape
     arrays = tuple(np.atleast_1d(x) for x in arrays)

@@ -244,7 +244,7 @@ def winners(
 
 
 def _close(one: Any, best: Any, field: str) -> bool:
-    """Whether the two cannot be told apart by these draws: within two standard errors of their difference."""
+    """Whether these draws do not distinguish the two: within two standard errors of their difference."""
     error = np.hypot(getattr(one, f"{field}_se", 0.0), getattr(best, f"{field}_se", 0.0))
     return bool(getattr(one, field) - getattr(best, field) <= 2 * error)
 

@@ -55,7 +55,7 @@ def last_total(directory: pathlib.Path) -> int | None:
 
 
 def queued(directory: pathlib.Path, total: int) -> set[int]:
-    """The shards out of `total` whose job is waiting or running, as far as that can be told from this machine."""
+    """The shards out of `total` whose job is waiting or running, as far as this machine can see."""
     try:
         return {shard for submission in alive(directory) if submission.total == total for shard in submission.tasks.values()}
     except ValueError:

@@ -85,7 +85,7 @@ def _search(loss: Callable[[float], float], target: float | int, proved: float, 
 
 
 def require_losing(largest: float) -> None:
-    """ValueError where no two states can be told apart at any epsilon."""
+    """ValueError where no two states can be distinguished at any epsilon."""
     require(
         largest > 0,
         "chain",

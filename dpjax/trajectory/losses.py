@@ -213,7 +213,7 @@ def kappa(
 ) -> Parameter:
     """max over s != v of ell(s, v) / distance(s, v): the exact rate of loss against a distance on states, such as G_sym.
 
-    inf where a pair at distance zero can be told apart; a pair at distance zero that cannot be told apart counts as 0. Right to a
+    inf where a pair at distance zero can be distinguished; a pair at distance zero that cannot be counts as 0. Right to a
     relative 1e-12 (tiles that cannot hold more are left out) and to the round-off of a loss over the distance of its pair. enough: a rate
     above which the search stops with what it has found. error: added to every loss, such as `loss_error`, for a rate from above. Store and
     progress as for `pairwise_losses`.

@@ -88,15 +88,10 @@ _log_law_table = jax.jit(slot_log_law)
 _law_tables = jax.jit(batch.law_tables)
 
 
-@jax.jit
-def _traced_laws(kernel: Kernel, costs: Float[Array, "targets n"]) -> Float[Array, "targets slots"]:
-    """The law of every row for each target; in the backward pass each is computed again."""
-    return jax.lax.map(jax.checkpoint(functools.partial(_sound, slot_law, kernel)), costs)
-
-
-@jax.jit
-def _traced_log_laws(kernel: Kernel, costs: Float[Array, "targets n"]) -> Float[Array, "targets slots"]:
-    return jax.lax.map(jax.checkpoint(functools.partial(_sound, slot_log_law, kernel)), costs)
+@functools.partial(jax.jit, static_argnums=0)
+def _traced_laws(form: Callable[..., Array], kernel: Kernel, costs: Float[Array, "targets n"]) -> Float[Array, "targets slots"]:
+    """The law (`slot_law`) or its logarithm (`slot_log_law`) of every row for each target; in the backward pass each is computed again."""
+    return jax.lax.map(jax.checkpoint(functools.partial(_sound, form, kernel)), costs)
 
 
 def _sound(form: Callable[..., Array], kernel: Kernel, costs: Float[Array, " n"]) -> Float[Array, " slots"]:
@@ -200,14 +195,14 @@ class StepLaws(OnChain):
         if not is_traced(self, targets):
             with at_trace_time():
                 return jax.device_put(np.asarray(self.law_tables(targets), dtype))
-        return _traced_laws(self.kernel_in(dtype), self._costs_in(targets, dtype))
+        return _traced_laws(slot_law, self.kernel_in(dtype), self._costs_in(targets, dtype))
 
     def log_laws_in(self, targets: Any, dtype: Any) -> Float[Array, "targets slots"]:
         """log pi(. | s, i) of every row i for each target, within a trace; -inf on padding."""
         if not is_traced(self, targets):
             with at_trace_time():
                 return jnp.stack([self.log_law_table(int(s)) for s in targets]).astype(dtype)
-        return _traced_log_laws(self.kernel_in(dtype), self._costs_in(targets, dtype))
+        return _traced_laws(slot_log_law, self.kernel_in(dtype), self._costs_in(targets, dtype))
 
     def _costs_in(self, targets: Any, dtype: Any) -> Float[Array, "targets n"]:
         """cost(., s) of each target within a trace."""

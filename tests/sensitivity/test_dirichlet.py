@@ -18,8 +18,7 @@ from dpjax.simplex import (
     log_dirichlet,
     omega_delta_at_corner,
 )
-from dpjax.simplex.exact import corner_delta
-from dpjax.simplex.hockey_stick import corner_epsilon
+from dpjax.simplex.hockey_stick import corner_epsilon, log_corner_delta
 from dpjax.simplex.mechanism import kl_of_shares
 
 GRADES = np.log([20.6, 0.073, 98.0, 4e-4])  # k, eta, N, gamma
@@ -29,7 +28,7 @@ CHEAP = {
 }
 COSTLY = {
     "delta of Theorem 1": lambda x: jnp.log(omega_delta_at_corner(jnp.exp(x[0]), jnp.exp(x[1]), jnp.float64(5.0), jnp.exp(x[3]))),
-    "exact delta": lambda x: jnp.log(corner_delta(jnp.exp(x[3] + 7.5), *_kenn(x))),
+    "exact delta": lambda x: log_corner_delta(jnp.exp(x[3] + 7.5), *_kenn(x)),
     "exact epsilon": lambda x: corner_epsilon(jnp.exp(x[3] - 3), *_kenn(x)),
     "Theorem 7": lambda x: log_pseudocount_delta(jnp.exp(x[3] + 7.5), jnp.exp(x[0] - 4), jnp.exp(x[1] + 5)),
 }

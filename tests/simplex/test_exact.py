@@ -7,8 +7,8 @@ import pytest
 from benchmarks.claims import referee
 from dpjax.simplex import DirichletMechanism, epsilon_floor, exact_delta, exact_epsilon
 from dpjax.simplex._rounding import in_blocks
-from dpjax.simplex.exact import calibrate_exact, corner_delta, delta_floor, incomplete_beta_form
-from dpjax.simplex.hockey_stick import log_beta_hockey_stick, log_gamma_hockey_stick
+from dpjax.simplex.exact import calibrate_exact, delta_floor, incomplete_beta_form
+from dpjax.simplex.hockey_stick import log_beta_hockey_stick, log_corner_delta, log_gamma_hockey_stick
 from tests.simplex import reference as ref
 
 pair_log_delta = in_blocks(log_beta_hockey_stick)
@@ -229,6 +229,11 @@ def test_lattice_floor_survives_rounding():
         exact_delta(1.0, k=30.0, eta=0.07, n_records=100, n_categories=5),
         1e-12,
     )
+
+
+@jax.jit
+def corner_delta(epsilon, k, eta, n_records):
+    return jnp.exp(log_corner_delta(epsilon, k, eta, n_records))
 
 
 def test_gradients_against_central_differences():
