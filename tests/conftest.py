@@ -41,3 +41,16 @@ def shared_data() -> pathlib.Path:
             pytest.fail(reason)
         pytest.skip(reason)
     return path
+
+
+@pytest.fixture
+def call(capsys):
+    """The command run in this process: its exit code, output and errors."""
+    from dpjax.cli import main
+
+    def run(*arguments):
+        code = main([str(argument) for argument in arguments])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run

@@ -8,19 +8,6 @@ from dpjax.release import read_records, reading_report
 
 
 @pytest.fixture
-def call(capsys):
-    """The command run in this process: its exit code, output and errors."""
-    from dpjax.cli import main
-
-    def run(*arguments):
-        code = main([str(argument) for argument in arguments])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
-
-
-@pytest.fixture
 def files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "labels.csv").write_text("a\nb\nc\n")

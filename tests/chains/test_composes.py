@@ -4,10 +4,7 @@ A case takes a stack of two arguments. One compiled program gives its values by 
 concrete calls and with central differences. `CASES` and `HOST` are plain, so that a table over the library can be made of them.
 """
 
-import dataclasses
 import functools
-from collections.abc import Callable, Mapping
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,10 +18,9 @@ from dpjax._errors import InputError
 from dpjax.chains import MarkovChain
 from dpjax.chains.simulate import TransitionTable
 from dpjax.paths.distances import length_matrix
+from tests.composing import BY_VMAP, STEP, Case, everything, moved
 
 WHOLE = "its values are whole numbers or states, without a derivative"
-BY_VMAP = "one at a time; the error names jax.vmap"
-STEP = 1e-5
 P = np.array(
     [
         [[0.1, 0.4, 0.2, 0.3], [0.35, 0.05, 0.45, 0.15], [0.27, 0.13, 0.38, 0.22], [0.19, 0.31, 0.17, 0.33]],
@@ -41,17 +37,6 @@ SPARSE = MarkovChain.from_matrix(sparse.csr_array(RINGS[0]), labels=list("abcd")
 ENTRIES = RINGS[:, RINGS[0] > 0]
 LAWS = np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.1, 0.3, 0.2]])
 STATES = np.array([[3, 1], [0, 2]], np.int32)
-
-
-@dataclasses.dataclass(frozen=True)
-class Case:
-    """`call` of one element of `stack`; `reasons` says why a cell is not "yes", `orders` how often it differentiates."""
-
-    name: str
-    call: Callable[..., Any]
-    stack: tuple[Any, ...]
-    reasons: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    orders: int = 2
 
 
 def with_entries(data):
@@ -156,45 +141,6 @@ HOST = {  # documented in the first line: they look at a pattern of zeros, or at
     "MarkovChain.support": lambda P: from_matrix(P).support(),
     "MarkovChain.host_matrix": lambda P: from_matrix(P).host_matrix(),
 }
-
-
-def weighed(value):
-    """One number of all of them, without a symmetry."""
-    return jnp.sum(
-        jnp.where(jnp.isfinite(value), value, 0) * jnp.cos(jnp.arange(value.size, dtype=value.dtype)).reshape(value.shape)
-    )
-
-
-def everything(case):
-    """The values by vmap and by scan; the gradient, and its derivative along a direction, in all real arguments."""
-    real = tuple(k for k, part in enumerate(case.stack) if part.dtype.kind == "f")
-
-    def number(*arguments):
-        return weighed(case.call(*arguments))
-
-    def moving(arguments, directions):
-        gradient = jax.grad(number, argnums=real)
-        if case.orders < 2:
-            return gradient(*arguments), None
-        tangents = [
-            d if k in real else np.zeros(part.shape, jax.dtypes.float0)
-            for k, (part, d) in enumerate(zip(arguments, directions, strict=True))
-        ]
-        return jax.jvp(gradient, arguments, tuple(tangents))
-
-    @jax.jit
-    def program(stack, directions):
-        by_vmap = jax.vmap(case.call)(*stack)
-        by_scan = jax.lax.scan(lambda carry, arguments: (carry, case.call(*arguments)), None, stack)[1]
-        if "grad" in case.reasons:
-            return by_vmap, by_scan, None, None
-        return by_vmap, by_scan, jax.vmap(number)(*stack), jax.vmap(moving)(stack, directions)
-
-    return program
-
-
-def moved(stack, directions, step):
-    return tuple(part + step * d for part, d in zip(stack, directions, strict=True))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

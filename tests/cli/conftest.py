@@ -30,19 +30,6 @@ def config(tmp_path):
 
 
 @pytest.fixture
-def call(capsys):
-    """The command run in this process: its exit code, output and errors."""
-    from dpjax.cli import main
-
-    def run(*arguments):
-        code = main([str(argument) for argument in arguments])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
-
-
-@pytest.fixture
 def process():
     """The command started in a process of its own."""
 

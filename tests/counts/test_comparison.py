@@ -126,18 +126,6 @@ def test_where_all_pairs_are_too_many_the_bound_is_matched(monkeypatch):
     assert "by its proved bound" in " ".join(trajectory_verdicts(bounded))
 
 
-@pytest.fixture
-def call(capsys):
-    from dpjax.cli import main
-
-    def run(*arguments):
-        code = main([str(argument) for argument in arguments])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
-
-
 def test_the_command_writes_table_words_and_figure(call, tmp_path):
     code, out, _ = call("compare", "grades", "--epsilon", "2,1", "--delta", "0.0026", "--draws", str(DRAWS), "-o", tmp_path)
     assert code == 0

@@ -32,16 +32,3 @@ def plan():
 @pytest.fixture
 def records():
     return records_of([[40, 3, 0], [0, 0, 0], [5, 0, 900]])
-
-
-@pytest.fixture
-def call(capsys):
-    """The command run in this process: its exit code, output and errors."""
-    from dpjax.cli import main
-
-    def run(*arguments):
-        code = main([str(argument) for argument in arguments])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run

@@ -4,10 +4,7 @@ A case takes a stack of two arguments. One compiled program gives its values by 
 concrete calls and with central differences. `CASES` and `HOST` are plain, so that a table over the library can be made of them.
 """
 
-import dataclasses
 import functools
-from collections.abc import Callable, Mapping
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -53,13 +50,12 @@ from dpjax.trajectory import steps as steps_module
 from dpjax.trajectory.batch import TrajectoryState
 from dpjax.trajectory.kernel import reached, split, split_on_host
 from dpjax.trajectory.protocol import unregister
+from tests.composing import BY_VMAP, STEP, Case, everything, moved
 from tests.toy_trajectory import HopMechanism
 
 unregister("hops")  # the import registered it
 
 WHOLE = "its values are states or counts, without a derivative"
-BY_VMAP = "one at a time; the error names jax.vmap"
-STEP = 1e-5
 P = np.array(
     [
         [[0.5, 0.3, 0.2], [0.25, 0.35, 0.4], [0.37, 0.03, 0.6]],
@@ -76,17 +72,6 @@ LEVELS = np.array([0.31, 1.23])  # no distance of any chain here lies within a s
 STARTS = np.array([[0.2, 0.3, 0.5], [0.6, 0.1, 0.3]])
 KEYS = np.array([[1, 2], [3, 4]], np.uint32)
 STATES, TIMES, TARGETS = np.array([3, 1], np.int32), np.array([4, 17], np.int32), np.array([0, 2], np.int32)
-
-
-@dataclasses.dataclass(frozen=True)
-class Case:
-    """`call` of one element of `stack`; `reasons` says why a cell is not "yes", `orders` how often it differentiates."""
-
-    name: str
-    call: Callable[..., Any]
-    stack: tuple[Any, ...]
-    reasons: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    orders: int = 2
 
 
 def one(epsilon=1.0, rho=1.0, prior_weight=0.0, chain=CHAIN, selection="permute-and-flip"):
@@ -233,38 +218,6 @@ HOST = {  # documented in the first line; None: no argument can be traced
     "kinds": None,
     "register": None,
 }
-
-
-def weighed(value):
-    """One number of all of them, without a symmetry."""
-    return jnp.sum(jnp.cos(jnp.arange(value.size, dtype=value.dtype)).reshape(value.shape) * value)
-
-
-def everything(case):
-    """The values by vmap and by scan; the gradient, and its derivative along a direction, in all real arguments."""
-    real = tuple(k for k, part in enumerate(case.stack) if part.dtype.kind == "f")
-
-    def number(*arguments):
-        return weighed(case.call(*arguments))
-
-    def moving(arguments, directions):
-        gradient = jax.grad(number, argnums=real)
-        return gradient(*arguments) if case.orders < 2 else jax.jvp(gradient, arguments, directions)
-
-    @jax.jit
-    def program(stack, directions):
-        by_vmap = jax.vmap(case.call)(*stack)
-        by_scan = jax.lax.scan(lambda carry, arguments: (carry, case.call(*arguments)), None, stack)[1]
-        if "grad" in case.reasons:
-            return by_vmap, by_scan, None, None
-        found = jax.vmap(moving)(stack, directions)
-        return by_vmap, by_scan, jax.vmap(number)(*stack), found if case.orders == 2 else (found, None)
-
-    return program
-
-
-def moved(stack, directions, step):
-    return tuple(part + step * d for part, d in zip(stack, directions, strict=True))
 
 
 def singly(case):

@@ -12,7 +12,6 @@ import pytest
 
 from dpjax import MarkovChain, sweep
 from dpjax.audit import trajectory_target
-from dpjax.cli import main
 from dpjax.sweep import compare_trajectory, trajectory_verdicts
 from dpjax.sweep.workloads.trajectory import table_model
 from dpjax.trajectory import (
@@ -81,16 +80,6 @@ matched = [false, true]
 """
     )
     return path
-
-
-@pytest.fixture
-def call(capsys):
-    def run(*arguments):
-        code = main([str(argument) for argument in arguments])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
 
 
 def test_a_toy_is_swept_by_the_command_with_its_own_option_as_an_axis(toy, config, call, tmp_path):
