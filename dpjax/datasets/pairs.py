@@ -1,6 +1,4 @@
-"""Transitions as text: counted pairs (zone-to-zone counts), single pairs (one transition a line), and sequences of states.
-
-Turns between road segments: counted pairs (from, to, count), and where the segments lie.
+"""Transitions as text: counted pairs (zone-to-zone counts, turns between road segments), single pairs (one a line), sequences of states.
 
 Every reader takes the path of a text or parquet file, a data frame or an Arrow table, and `format`, what is known of the file's form
 (`dpjax.datasets.tables.Format`).

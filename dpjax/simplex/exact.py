@@ -13,9 +13,7 @@ Every claim is rounded to the safe side (delta and epsilon up, k down) by `SAFET
 the value comes back as the formula has it, unrounded, in the dtype of what is traced, with derivatives in every number. Derivations: the docs,
 "Dirichlet".
 
-Rényi divergence of the Dirichlet mechanism's worst pair, in closed form, for several releases of the same records.
-
-For P = Beta(p + h, q) and Q = Beta(p, q + h), alpha > 1, j = (alpha - 1) h,
+*Several releases* of the same records: the Rényi divergence of the worst pair, in closed form. For P = Beta(p + h, q) and Q = Beta(p, q + h), alpha > 1, j = (alpha - 1) h,
 
     D_alpha(P || Q) = log[B(p + h + j, q - j) / B(p + h, q)] / (alpha - 1) + log[B(p, q + h) / B(p + h, q)],
 

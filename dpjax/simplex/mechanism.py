@@ -1,6 +1,10 @@
-"""What privacy costs one count vector: the expected KL divergence of C from its private draw, A-Theorem 2 and A-Corollary 1.
+"""The Dirichlet mechanism on one count vector (A-Definition 5, Algorithm 1): its privacy, its calibration, and what it costs.
 
-With C~ ~ Dirichlet(k C), log x - psi(x) = L(x) > 0, and 0 log 0 = 0,
+C, the shares of N records in n categories, every share at least eta, is released as one draw of Dirichlet(k C). k, eta, N, n (and
+gamma, a device of Theorem 1's proof) are public; adjacent databases differ in one record's category. The guarantee covers
+databases whose shares are all at least eta, and no others.
+
+*What it costs* is the expected KL divergence of C from its private draw (A-Theorem 2, A-Corollary 1). With C~ ~ Dirichlet(k C), log x - psi(x) = L(x) > 0, and 0 log 0 = 0,
 
     E KL(C || C~) = sum_i C_i (log C_i + psi(k) - psi(k C_i)) = sum_i C_i L(k C_i) - L(k),
 
@@ -9,12 +13,6 @@ x L(x + 1), so that they stay right and finite as a share falls to 0, where L(x)
 
 y (log y - psi(y)) is convex, so over count vectors of N records with every category seen the maximum is at the vertex (1/N, ..., 1/N,
 1 - (n-1)/N) (Corollary 1), and over the bordered simplex at (eta, ..., eta, 1 - (n-1) eta).
-
-The Dirichlet mechanism on one count vector: A-Definition 5 and Algorithm 1, with its privacy and its calibration.
-
-C, the shares of N records in n categories, every share at least eta, is released as one draw of Dirichlet(k C). k, eta, N, n (and
-gamma, a device of Theorem 1's proof) are public; adjacent databases differ in one record's category. The guarantee covers
-databases whose shares are all at least eta, and no others.
 """
 
 from __future__ import annotations
