@@ -1,12 +1,11 @@
 """Rational numbers of claims and of samplers: printed as decimals that err on a known side, and held by float64 without error.
 
-*Printed.* A number of a claim is given by the user, and printed in full, or computed, and rounded to its safe side before it is printed in full. No
-format such as ".4g", which may round to the other side, prints one.
+*Printed.* A number of a claim is given by the user, and printed in full, or computed, and rounded to its safe side before it is printed
+in full. No format such as ".4g", which may round to the other side, prints one.
 
-*Held.* What is verified is what is used. The accountant works in float64, the sampler in whole numbers. A scale found by the accountant is rounded down to BITS significant
-bits; such a number is a rational m/2^e that float64 holds without error, so the accountant is asked again at the very rational
-that the sampler gets.
-"""
+*Held.* What is verified is what is used. The accountant works in float64, the sampler in whole numbers. A scale found by the accountant
+is rounded down to BITS significant bits; such a number is a rational m/2^e that float64 holds without error, so the accountant is asked
+again at the very rational that the sampler gets."""
 
 from __future__ import annotations
 

@@ -9,19 +9,21 @@ one category to another. For n >= 3 the worst adjacent pair, for every epsilon a
 computed as the positive integral of `hockey_stick`. For n = 2 the larger of the two directions at the end point (eta, 1 - eta).
 delta increases with k, from the floor delta_0(epsilon) = e^{-m epsilon}/(2m + 1), m = N eta, that no k goes under.
 
-Every claim is rounded to the safe side (delta and epsilon up, k down) by `SAFETY` relative in delta. Where an argument is traced there is no claim:
-the value comes back as the formula has it, unrounded, in the dtype of what is traced, with derivatives in every number. Derivations: the docs,
-"Dirichlet".
+Every claim is rounded to the safe side (delta and epsilon up, k down) by `SAFETY` relative in delta. Where an argument is traced there
+is no claim: the value comes back as the formula has it, unrounded, in the dtype of what is traced, with derivatives in every number.
+Derivations: the docs, "Dirichlet".
 
-*Several releases* of the same records: the Rényi divergence of the worst pair, in closed form. For P = Beta(p + h, q) and Q = Beta(p, q + h), alpha > 1, j = (alpha - 1) h,
+*Several releases* of the same records: the Rényi divergence of the worst pair, in closed form. For P = Beta(p + h, q) and Q = Beta(p, q
++ h), alpha > 1, j = (alpha - 1) h,
 
     D_alpha(P || Q) = log[B(p + h + j, q - j) / B(p + h, q)] / (alpha - 1) + log[B(p, q + h) / B(p + h, q)],
 
 finite iff j < q. At the corner p = q = k eta the second term is 0 and D_alpha is finite iff alpha < 1 + N eta. Rényi epsilons of
 independent releases add. The mechanism has no pure epsilon: the loss is unbounded.
 
-The differences of log Gamma functions cancel: with a million records they lose all digits. With f(t) = log Gamma(p + t) + log Gamma(q + h - t),
-convex, (alpha - 1) D_alpha = f(h + j) - f(h) - (alpha - 1) (f(h) - f(0)), and by Taylor's formula around h with its integral remainder
+The differences of log Gamma functions cancel: with a million records they lose all digits. With f(t) = log Gamma(p + t) + log Gamma(q +
+h - t), convex, (alpha - 1) D_alpha = f(h + j) - f(h) - (alpha - 1) (f(h) - f(0)), and by Taylor's formula around h with its integral
+remainder
 
     D_alpha = int_0^h t f''(t) dt + 1/(alpha - 1) int_0^j (j - u) f''(h + u) du
             = R(p, h) + F(q, h) + [F(p + h, j) + R(q - j, j)] / (alpha - 1),

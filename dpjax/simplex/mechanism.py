@@ -4,7 +4,8 @@ C, the shares of N records in n categories, every share at least eta, is release
 gamma, a device of Theorem 1's proof) are public; adjacent databases differ in one record's category. The guarantee covers
 databases whose shares are all at least eta, and no others.
 
-*What it costs* is the expected KL divergence of C from its private draw (A-Theorem 2, A-Corollary 1). With C~ ~ Dirichlet(k C), log x - psi(x) = L(x) > 0, and 0 log 0 = 0,
+*What it costs* is the expected KL divergence of C from its private draw (A-Theorem 2, A-Corollary 1). With C~ ~ Dirichlet(k C), log x -
+psi(x) = L(x) > 0, and 0 log 0 = 0,
 
     E KL(C || C~) = sum_i C_i (log C_i + psi(k) - psi(k C_i)) = sum_i C_i L(k C_i) - L(k),
 
