@@ -59,7 +59,7 @@ def test_exceedance_keeps_the_shape_of_the_thresholds_and_float64(chain3):
     assert scalar.dtype == array.dtype == law.marginals.dtype == np.float64
     assert array.shape == (2,)
     assert array[0] == scalar
-    with pytest.raises(ValueError, match="v is"):
+    with pytest.raises(ValueError, match="v has the shape"):
         law.exceedance(np.array([[1.0]]))
     with pytest.raises(ValueError, match="v is"):
         law.exceedance(float("nan"))

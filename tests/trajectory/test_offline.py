@@ -58,7 +58,7 @@ def test_everything_equals_enumeration(random_chain, oracle, base, seed):
         law.step_exceedance(0.7), [joint[errors[:, t] > 0.7].sum() for t in range(n + 1)], rtol=1e-12, atol=1e-15
     )
     assert law.exceedance(0.7) == law.exceedance(np.array([0.7]))[0]
-    with pytest.raises(ValueError, match="v is"):
+    with pytest.raises(ValueError, match="v has the shape"):
         law.exceedance(np.zeros((1, 1)))
 
 
