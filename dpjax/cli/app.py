@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import dpjax
-from dpjax.cli import audit, compare, privatize_model, privatize_trajectory, run, submit
+from dpjax.cli import audit, compare, estimate, privatize_model, privatize_trajectory, run, submit
 from dpjax.cli.errors import ending_orderly, guarded
 
 app = typer.Typer(
@@ -46,6 +46,7 @@ COMMANDS: dict[str, Command] = {
     "plot": (run.plot, run.OPTIONS),
     "compare": (compare.compare, compare.OPTIONS),
     "audit": (audit.audit, audit.OPTIONS),
+    "estimate": (estimate.estimate, estimate.OPTIONS),
     "info": (run.info, run.OPTIONS),
 }
 for name, (command, options) in COMMANDS.items():
