@@ -358,5 +358,5 @@ def test_words_as_axes_are_stored_tabled_and_drawn(tmp_path, axes, zips, lines):
     assert ("c-map-pseudocount.png" in written) == ("epsilon" in axes and not zips)
     figure = comparison.count_figure(results)
     words = " ".join(t.get_text() for t in figure.findobj(lambda artist: hasattr(artist, "get_text")))
-    for said in (*lines, "(nats)", "8 privatizations a point", "adjacency replace"):
+    for said in (*lines, "(nats)", "8 privatizations per point", "adjacency replace"):
         assert said in words
