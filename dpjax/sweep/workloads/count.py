@@ -225,7 +225,7 @@ class CountWorkload(KnownChain):
         if "name" not in cell:
             _refuse_unused(table.name, {**self.table, **cell})
         if kind.spends_delta and table.delta is None:
-            remedy = f"{table.name} needs epsilon together with delta: give it, there or as an axis"
+            remedy = f"{table.name} needs epsilon together with delta: give it, in [mechanism] or as an axis"
             invalid("mechanism.delta", None, remedy, problem="is not given")
         options = {key: getattr(table, key) for key in kind.OPTIONS.model_fields}
         validated(kind.OPTIONS, options, "mechanism")

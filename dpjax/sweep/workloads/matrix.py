@@ -58,7 +58,7 @@ EXACT = {
     "row_k": Quantity(long_name="concentration of the row", dims=("state",)),
     "row_drawn": Quantity(long_name="1 if the row is drawn, 0 if it is constant or withheld", dims=("state",)),
     "row_least_theorem1": Quantity(
-        long_name="epsilon* of the row by A-Theorem 1; inf where it does not apply", units="nats", dims=("state",)
+        long_name="epsilon* of the row by A-Theorem 1; inf if it does not apply", units="nats", dims=("state",)
     ),
     "row_least_exact": Quantity(
         long_name="least epsilon of the row at that delta, any k, exact accounting", units="nats", dims=("state",)
@@ -114,7 +114,11 @@ class MatrixWorkload(KnownChain):
     def _table(self, cell: Mapping[str, Scalar]) -> MatrixTable:
         table = cell_table(MatrixTable, self.table, cell)
         if (table.k_factor is None) == (table.epsilon is None):
-            invalid("mechanism", {**self.table, **cell}, "give k_factor, or epsilon with delta, there or as an axis, and not both")
+            invalid(
+                "mechanism",
+                {**self.table, **cell},
+                "give k_factor, or epsilon with delta, in [mechanism] or as an axis, and not both",
+            )
         if table.epsilon is not None:
             _target(table)
         if (table.eta is None) == (table.minimum_count is None):

@@ -113,7 +113,9 @@ class VectorWorkload:
         given = [name for name in ("k", "k_factor", "epsilon") if getattr(table, name) is not None]
         if len(given) != 1:
             invalid(
-                "mechanism", {**self.table, **cell}, "give exactly one of k, k_factor and epsilon (with delta), there or as an axis"
+                "mechanism",
+                {**self.table, **cell},
+                "give exactly one of k, k_factor and epsilon (with delta), in [mechanism] or as an axis",
             )
         if table.epsilon is not None and table.delta is None:
             invalid("mechanism.delta", None, "k is calibrated to epsilon together with delta: give both", problem="is not given")
