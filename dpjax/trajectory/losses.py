@@ -270,7 +270,7 @@ def trajectory_loss(m: StepLaws, w: Trajectory, v: Trajectory, start: Start = No
     """The exact loss of one pair of trajectories, nats: max over outputs s' of log P(s' | w) - log P(s' | v).
 
     It is at most the sum of the losses of the steps, and smaller if no output is the worst at every step. A backward recursion carries
-    the largest gain from each private state on, at a cost of |E| per step.
+    the largest gain from each private state on; a step costs the number of edges.
 
     Args:
         m: a mechanism that draws one step at a time.
