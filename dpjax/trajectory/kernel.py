@@ -288,7 +288,7 @@ def running_sums(law: Float[Array, "*batch width"]) -> Float[Array, "*batch widt
     """Sums of the first 1, 2, .. entries. They never decrease, and an entry of zero leaves the sum unchanged, in floating point too.
 
     A compiled cumulative sum guarantees neither, since it adds in a tree. This function adds 8 entries one by one. The sum after each
-    group of 8 comes from the sums of the groups, and replaces the last sums of the group where the remaining entries are zero.
+    group of 8 comes from the sums of the groups, and replaces every sum of the group to which the later entries of the group add nothing.
     """
     width = law.shape[-1]
     if width == 8 or width % 8:
