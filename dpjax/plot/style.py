@@ -25,6 +25,7 @@ from matplotlib.axis import Axis
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.transforms import ScaledTranslation
 
 from dpjax import _atomic as atomic
 
@@ -114,7 +115,8 @@ def caption(figure: Figure, text: str) -> None:
 
 def legend_below(axes: Axes, **options: Any) -> None:
     """Put the legend of one panel below its axes, outside the data."""
-    axes.legend(loc="upper left", bbox_to_anchor=(-0.02, -0.16), borderaxespad=0, **options)
+    below = axes.transAxes + ScaledTranslation(0, -34 / 72, axes.figure.dpi_scale_trans)  # 34 points: the ticks and the label
+    axes.legend(loc="upper left", bbox_to_anchor=(-0.02, 0), bbox_transform=below, borderaxespad=0, **options)
 
 
 def save(figure: Figure, path: pathlib.Path) -> list[pathlib.Path]:

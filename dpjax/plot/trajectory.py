@@ -228,8 +228,7 @@ def _panels(results: xr.Dataset, start: str, epsilons: list[float], panel: Calla
             drawn_cells += found[epsilon, matched]
             place.set_title(title(matched, epsilon), loc="left", fontsize=9)
             place.set_xlabel(_LABELS[panel][0])
-            corner = (-0.02, -0.16 if single else -0.2)
-            place.legend(loc="upper left", bbox_to_anchor=corner, fontsize=7.5 if single else 6.5, borderaxespad=0)
+            style.legend_below(place, fontsize=7.5 if single else 6.5)
         for place in places[:, 0]:
             place.set_ylabel(_LABELS[panel][1])
         if panel is tail:
