@@ -46,7 +46,9 @@ def estimate(
     ] = "stationary",
     prior: Annotated[
         list[pathlib.Path] | None,
-        typer.Option(metavar="FILE", help="A public table that resembles the counts, such as an earlier year's.", show_default=False),
+        typer.Option(
+            metavar="FILE", help="A public table that resembles the counts, such as an earlier year's.", show_default=False
+        ),
     ] = None,
     noise: Annotated[
         Literal["discrete-laplace", "discrete-gaussian", "laplace", "gaussian"] | None,
@@ -116,10 +118,12 @@ def _labelled_table(path: pathlib.Path) -> tuple[tuple[str, ...] | None, np.ndar
     from dpjax.datasets.text import number
 
     grid = read_grid(path)
-    rows = [[number(path, line, cell) for cell in cells] for line, cells in zip(grid.lines, grid.cells, strict=True)]
+    rows = [[number(cell, path, line, "the count") for cell in cells] for line, cells in zip(grid.lines, grid.cells, strict=True)]
     values = np.array(rows, float)
     same = grid.header is None or grid.side is None or grid.header == grid.side
-    require(same, str(path), None, "write the same states above and beside, in one order", problem="has other labels above than beside")
+    require(
+        same, str(path), None, "write the same states above and beside, in one order", problem="has other labels above than beside"
+    )
     return grid.header or grid.side, values
 
 
@@ -135,7 +139,9 @@ def _public(path: pathlib.Path, table: NoisyCounts) -> np.ndarray:
     own = [str(label) for label in table.labels]
     lost, more = sorted(set(own) - set(labels)), sorted(set(labels) - set(own))
     wrong = [f"{word} {', '.join(map(repr, names[:5]))}" for word, names in (("lacks", lost), ("adds", more)) if names]
-    require(not wrong, "--prior", None, f"give {path} the labels of the release", problem=f"has other labels: it {' and '.join(wrong)}")
+    require(
+        not wrong, "--prior", None, f"give {path} the labels of the release", problem=f"has other labels: it {' and '.join(wrong)}"
+    )
     order = np.array([labels.index(label) for label in own])
     return values[np.ix_(order, order)]
 

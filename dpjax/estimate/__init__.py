@@ -1,9 +1,9 @@
 """What a receiver can say from a private release: best estimates of a chain, and intervals. Post-processing: it spends no privacy budget.
 
-    table = NoisyCounts(counts, Noise("discrete-laplace", 2.0))
-    estimate = fit(table)
-    estimate.shares                                             the best estimate of the transition matrix
-    answers(estimate, key, ["stationary", "hitting:A:B"])       intervals
+table = NoisyCounts(counts, Noise("discrete-laplace", 2.0))
+estimate = fit(table)
+estimate.shares                                             the best estimate of the transition matrix
+answers(estimate, key, ["stationary", "hitting:A:B"])       intervals
 """
 
 from dpjax.estimate.answers import QUESTIONS, Estimate, answers, check_questions, fit, hitting_times, stationary

@@ -4,9 +4,9 @@ A draw of all counts gives the transition matrix
 
     P[i, j] = (c[i, j] + q[i, j]) / (c[i] + 1),      q[i] = m[i] / (sum of m[i]),
 
-the records and one record more in each row, spread as the fitted prior says; m are the prior's means. So every draw is a chain that can be
-left and entered, and a row without records is the prior's. The true value of a quantity is that of the true counts in the same formula. `shares` are
-c[i, j] / c[i] themselves.
+the records and one record more in each row, spread as the fitted prior says; m are the prior's means. So every state of a draw can be left
+and entered, and a row without records is the prior's. The true value of a quantity is that of the true counts in the same formula. `shares`
+are c[i, j] / c[i] themselves.
 
     question            what comes back                                                         dimensions
     shares              transition probabilities among the records                              from, to
@@ -16,7 +16,8 @@ c[i, j] / c[i] themselves.
     hitting:A:B         expected steps from state A until B is reached; A = B: the return time  -
     path:A:B            probability of the path from A to B that the estimate holds likeliest   -
 
-`mixing` is computed for the first 100 draws, which takes most of its time; the others for all.
+The draws include the error of the fitted effects, by a normal approximation; not that of the dispersion and the share of outliers.
+`mixing` is computed for 100 of the draws, which takes most of its time; the others for all.
 """
 
 from __future__ import annotations
@@ -26,13 +27,15 @@ import functools
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from dpjax._errors import invalid, require, require_number, require_whole
+from dpjax._errors import InputError, invalid, require, require_number, require_whole
 from dpjax._random import checked_key
 from dpjax.estimate.noise import NoisyCounts, project
-from dpjax.estimate.posterior import Cells, draws as posterior_draws, moments
+from dpjax.estimate.posterior import Cells, moments
+from dpjax.estimate.posterior import draws as posterior_draws
 from dpjax.estimate.prior import RANKS, FittedPrior, fit_prior
 
 if TYPE_CHECKING:
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 2**23  # numbers of a batch of matrices
 _FEW = 100
+_PRIORS = 20
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -74,9 +78,20 @@ class Estimate:
         return (self.counts + self.prior_rows) / (self.counts.sum(axis=1, keepdims=True) + 1.0)
 
     def draw(self, key: Key[Array, ""], n: int) -> Int[np.ndarray, "n cells"]:
-        """n independent draws of the supported cells' counts from their posterior, in the order of `table.cells`."""
+        """n draws of the supported cells' counts from their posterior, in the order of `table.cells`.
+
+        The prior's effects are uncertain too: they are drawn at most 20 times from their normal approximation, and for each of these the counts as
+        often as n asks.
+        """
         require_whole(n, "n", "give a number of draws", 1)
-        return posterior_draws(checked_key(key), self.cells, self._prior().prior, n)
+        fitted, groups = self._prior(), min(n, _PRIORS)
+        keys = jax.random.split(checked_key(key), groups + 1)
+        rng = np.random.default_rng(np.asarray(jax.random.key_data(keys[groups])))
+        sizes = [n // groups + (k < n % groups) for k in range(groups)]
+        log_means = fitted.log_means(self.cells, rng, groups)
+        return np.concatenate(
+            [posterior_draws(keys[k], self.cells, fitted.prior.at(log_means[k]), size) for k, size in enumerate(sizes)]
+        )
 
     def matrices(self, drawn: Int[np.ndarray, "n cells"]) -> Float[np.ndarray, "n rows columns"]:
         """The transition matrices of draws."""
@@ -87,7 +102,9 @@ class Estimate:
 
     def _prior(self) -> FittedPrior:
         if self.fitted is None:
-            invalid("estimate", None, "use its shares, or give a larger table", problem="is a projection, which has no posterior law")
+            invalid(
+                "estimate", None, "use its shares, or give a larger table", problem="is a projection, which has no posterior law"
+            )
         return self.fitted
 
     def _dense(self, values: np.ndarray, total: float | None = None) -> np.ndarray:
@@ -132,7 +149,9 @@ _CACHE = 2**19  # numbers
 _SETTLED = 1e-13
 
 
-def _refined(residual: Callable[[np.ndarray, slice], np.ndarray], start: np.ndarray, inverse: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+def _refined(
+    residual: Callable[[np.ndarray, slice], np.ndarray], start: np.ndarray, inverse: np.ndarray, n: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Solutions (n, states) of n nearby linear systems by iterative refinement with one inverse, and which of them settled.
 
     residual(x, block): of the systems in a block, few enough to stay in a processor's cache. A step multiplies each matrix by a vector, where a
@@ -248,11 +267,17 @@ def _states(table: NoisyCounts, question: str) -> tuple[str, int, int]:
         invalid("of", question, f"ask for one of {', '.join(QUESTIONS)}", problem=f"has the unknown question {question!r}")
     for first, last in ends:
         if first in names and last in names:
-            require(kind == "hitting" or first != last, "of", question, "give two states", problem="asks for a path from a state to itself")
+            require(
+                kind == "hitting" or first != last,
+                "of",
+                question,
+                "give two states",
+                problem="asks for a path from a state to itself",
+            )
             return kind, names.index(first), names.index(last)
     lost = next((name for name in ends[0] if name not in names), rest)
     remedy = f'give two states of the release after "{kind}:"'
-    invalid("of", question, remedy, problem=f"names the state {lost!r}, which the release does not have")
+    raise InputError("of", f"names the state {lost!r}, which the release does not have", remedy, value=question)
 
 
 def _asked(estimate: Estimate, question: str) -> tuple[Question, dict[str, Any]]:
@@ -298,7 +323,7 @@ def answers(
     found: dict[str, list[np.ndarray]] = {question: [] for question in asked}
     for first, matrices in _batches(estimate, drawn):
         for question, (ask, _) in asked.items():
-            kept = matrices[: max(0, _FEW - first)] if question == "mixing" else matrices
+            kept = matrices[_some(first, len(matrices), draws)] if question == "mixing" else matrices
             if len(kept):
                 found[question].append(ask(estimate, kept))
     names = np.array([str(name) for name in _names(estimate.table)], dtype=object)
@@ -312,6 +337,12 @@ def answers(
         said = {"long_name": "transition probability among the records", "units": "1"}
         _add_shares(data, estimate, drawn, level, said)
     return data
+
+
+def _some(first: int, size: int, draws: int) -> np.ndarray:
+    """Which of the draws first, ..., first + size - 1 are among at most _FEW, evenly spread."""
+    every = -(-draws // _FEW)
+    return np.flatnonzero((first + np.arange(size)) % every == 0)
 
 
 def _batches(estimate: Estimate, drawn: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
@@ -329,7 +360,11 @@ def _add(data: Any, name: str, dims: tuple[str, ...], values: np.ndarray, level:
 def _add_shares(data: Any, estimate: Estimate, drawn: np.ndarray, level: float, said: dict[str, Any]) -> None:
     """Shares row by row, so that no more than one row's draws are held as numbers."""
     rows, columns = estimate.table.cells
-    parts = {"shares": estimate.shares.copy(), "shares_lower": np.zeros(estimate.shares.shape), "shares_upper": np.zeros(estimate.shares.shape)}
+    parts = {
+        "shares": estimate.shares.copy(),
+        "shares_lower": np.zeros(estimate.shares.shape),
+        "shares_upper": np.zeros(estimate.shares.shape),
+    }
     for i in range(estimate.table.counts.shape[0]):
         own = np.flatnonzero(rows == i)
         counts = drawn[:, own].astype(float)

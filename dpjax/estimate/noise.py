@@ -57,7 +57,9 @@ class Noise:
     def __post_init__(self) -> None:
         require_word(self.name, "noise", NAMES, f"name the law of the noise: {', '.join(NAMES)}")
         require_number(self.scale, "scale", "give the scale of the noise in records, above 0", lambda s: s > 0)
-        require(self.scale <= 2**20, "scale", self.scale, "noise of this scale leaves nothing to estimate; give at most 2^20 records")
+        require(
+            self.scale <= 2**20, "scale", self.scale, "noise of this scale leaves nothing to estimate; give at most 2^20 records"
+        )
 
     @property
     def whole(self) -> bool:
@@ -109,7 +111,13 @@ class NoisyCounts:
 
     def __post_init__(self) -> None:
         counts = np.asarray(real_array(self.counts, "counts", "give a table of noisy counts"), np.float64)
-        require(counts.ndim == 2 and counts.size > 0, "counts", None, "give a table (rows, columns)", problem=f"has the shape {counts.shape}")
+        require(
+            counts.ndim == 2 and counts.size > 0,
+            "counts",
+            None,
+            "give a table (rows, columns)",
+            problem=f"has the shape {counts.shape}",
+        )
         require(bool(np.isfinite(counts).all()), "counts", None, "give finite numbers", problem="holds a number that is not finite")
         if self.noise.whole:
             whole = bool((counts == np.rint(counts)).all())
@@ -117,18 +125,39 @@ class NoisyCounts:
             require(whole, "counts", None, remedy, problem="holds a number that is not whole")
         allowed = np.ones(counts.shape, bool) if self.support is None else np.asarray(self.support)
         same = allowed.shape == counts.shape and allowed.dtype == bool
-        require(same, "support", None, f"give booleans of the shape {counts.shape}", problem=f"has the shape {allowed.shape} and the type {allowed.dtype}")
+        require(
+            same,
+            "support",
+            None,
+            f"give booleans of the shape {counts.shape}",
+            problem=f"has the shape {allowed.shape} and the type {allowed.dtype}",
+        )
         empty = np.flatnonzero(~allowed.any(axis=1))
-        require(not empty.size, "support", None, "give every row an allowed cell", problem=f"has no cell in row {empty[:1].tolist()}")
+        require(
+            not empty.size, "support", None, "give every row an allowed cell", problem=f"has no cell in row {empty[:1].tolist()}"
+        )
         outside = np.argwhere(~allowed & (counts != 0))
         if len(outside):
             i, j = outside[0].tolist()
-            invalid("support", None, "give the support that the release used", problem=f"leaves out the cell ({i}, {j}), which has a noisy count")
+            invalid(
+                "support",
+                None,
+                "give the support that the release used",
+                problem=f"leaves out the cell ({i}, {j}), which has a noisy count",
+            )
         if self.labels is not None:
             names = tuple(self.labels)
             fits = counts.shape == (len(names), len(names))
-            require(fits, "labels", None, f"give a label for each state of a square table {counts.shape}", problem=f"holds {len(names)} names")
-            require(len(set(names)) == len(names), "labels", None, "give each state a name of its own", problem="holds a name twice")
+            require(
+                fits,
+                "labels",
+                None,
+                f"give a label for each state of a square table {counts.shape}",
+                problem=f"holds {len(names)} names",
+            )
+            require(
+                len(set(names)) == len(names), "labels", None, "give each state a name of its own", problem="holds a name twice"
+            )
             object.__setattr__(self, "labels", names)
         object.__setattr__(self, "counts", counts)
         object.__setattr__(self, "support", allowed)

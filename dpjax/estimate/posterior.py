@@ -2,15 +2,16 @@
 
 Prior of a cell with mean m (records), dispersion r and share w of outliers:
 
-    p(c) = (1 - w) NB(c; m, r) + w Z(c),      NB(c; m, r) = G(c + r) / (G(r) c!) (r / (r + m))^r (m / (r + m))^c,    Z(c) = (c + 1)^-1.5 / zeta(1.5).
+    p(c) = (1 - w) NB(c; m, r) + w Z(c),
+    NB(c; m, r) = G(c + r) / (G(r) c!) (r / (r + m))^r (m / (r + m))^c,      Z(c) = (c + 1)^-1.5 / zeta(1.5).
 
 NB is a Poisson count whose rate has a Gamma law of mean m and shape r. Z has a heavy tail: a noisy count far above what its row and column
 explain is then taken as it is, and not for noise.
 
     p(c | y) = p(c) f(y - c) / p(y),      p(y) = sum over c of p(c) f(y - c),      f the density of the noise.
 
-*Which counts are summed.* c from max(0, y - R) to y + R, R the noise's reach. The terms left out are together at most e^-30 / (w Z(y)) of the sum, by
-the outliers' part of it.
+*Which counts are summed.* c from max(0, y - R) to y + R, R the noise's reach. The terms left out are together at most e^-30 / (w Z(y)) of the
+sum, by the outliers' part of it.
 
 *Large counts.* Where y exceeds 2,000 records and 200 standard deviations of the noise, log p(c) is linear over the noise's width up to
 terms of the order (standard deviation / y)^2 < 1/40,000, and p(y) = p(c = y), E(c | y) = y + v d log p(y) / dc, v the noise's variance, are used.
@@ -241,6 +242,17 @@ def _summed(y: Any, first: Any, prior: Prior, noise: Noise, width: int) -> tuple
 
 
 @functools.partial(jax.jit, static_argnames=("noise", "width"))
+def _curved(y: Any, first: Any, prior: Prior, noise: Noise, width: int) -> Any:
+    """-d^2 log p(y) / d (log m)^2 of each cell."""
+
+    def log_p(log_mean: Any) -> Any:
+        return jnp.log(_weights(y, first, prior.at(log_mean), noise, width)[1].sum(axis=1))
+
+    ones = jnp.ones_like(prior.log_mean)
+    return -jax.jvp(lambda at: jax.jvp(log_p, (at,), (ones,))[1], (prior.log_mean,), (ones,))[1]
+
+
+@functools.partial(jax.jit, static_argnames=("noise", "width"))
 def _cumulative(y: Any, first: Any, prior: Prior, noise: Noise, width: int) -> Any:
     running = jnp.cumsum(_weights(y, first, prior, noise, width)[1], axis=1)
     return running / running[:, -1:]
@@ -282,6 +294,20 @@ def moments(cells: Cells, prior: Prior) -> Moments:
         for total, part in zip(out, _large(jnp.asarray(cells.y[cells.large]), own, cells.noise.standard_deviation**2), strict=True):
             total[cells.large] = np.asarray(part)
     return Moments(*out)
+
+
+@in_float64
+def information(cells: Cells, prior: Prior) -> Float[np.ndarray, " cells"]:
+    """What each noisy count says of its cell's log mean: minus the second derivative of log p(y). On the host, float64."""
+    out = np.zeros(len(cells.y))
+    for group in cells.groups:
+        y, first, own = _padded(group, prior)
+        out[group.cells] = np.asarray(_curved(y, first, own, cells.noise, group.width))[: len(group.cells)]
+    if cells.large.size:
+        y, log_mean = (jnp.asarray(np.asarray(values)[cells.large]) for values in (cells.y, prior.log_mean))
+        second = jax.grad(jax.grad(lambda m, c: large_likelihood(c, prior.at(m))))
+        out[cells.large] = -np.asarray(jax.vmap(second)(log_mean, y))
+    return out
 
 
 @in_float64

@@ -11,12 +11,12 @@ share w of outliers (`posterior`) maximise
 
 the marginal likelihood of the noisy counts with weak normal priors on the effects, by L-BFGS (optax).
 
-*Which terms.* The terms are added in steps: rows alone; columns and self-loops; public tables; rank 1, 2, 4. Each step is fitted to nine tenths of
-the cells and judged by the marginal likelihood of the noisy counts of the other tenth. The first step that does not gain ends the search. The
-records are never looked at, so all of it is post-processing.
+*Which terms.* Rows, columns and self-loops always. Public tables and the ranks 1, 2 and 4 are added in steps. Each step is fitted to nine tenths
+of the cells and judged by the likelihood of the noisy counts of the other tenth; it stays if that gains, and a higher rank is tried only then.
+The records are never looked at, so all of it is post-processing.
 
-Public tables enter as logarithms of shares: F = log(table + half its least positive number), centred. With the weight 1 the prior is the table times a
-row's and a column's effect.
+Public tables enter as F = log(table + half its least positive number), centred. With the weight 1 the prior is the table times a row's and a
+column's effect.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jaxtyping import Float
+from scipy import linalg, sparse
 
 from dpjax._errors import real_array, require
 from dpjax._tracing import at_trace_time
 from dpjax.estimate.noise import Noise, NoisyCounts
-from dpjax.estimate.posterior import Cells, Prior, far_likelihood, large_likelihood, near_likelihood
+from dpjax.estimate.posterior import Cells, Prior, far_likelihood, information, large_likelihood, near_likelihood
 
 RANKS = (1, 2, 4)
 _MOST_STEPS = 200
@@ -72,6 +73,7 @@ class FittedPrior:
         terms: the terms in use.
         weights: the weight of each public table; 0 where they are not in use.
         settled: whether the last fit stopped by itself.
+        directions: (cells, parameters) derivatives of the log means in the fitted effects, and `precision`, (parameters,), that of their priors.
     """
 
     prior: Prior
@@ -80,6 +82,24 @@ class FittedPrior:
     terms: str
     weights: tuple[float, ...]
     settled: bool
+    directions: sparse.csr_array
+    precision: Float[np.ndarray, " parameters"]
+
+    def log_means(self, cells: Cells, rng: np.random.Generator, n: int) -> Float[np.ndarray, "n cells"]:
+        """n draws of the log means: the fit and a normal error, whose precision is the information of the noisy counts and the priors'.
+
+        The dispersion and the share of outliers keep their fitted values.
+        """
+        X, weight = self.directions, information(cells, self.prior)
+        for curvature in (weight, np.maximum(weight, 0.0)):
+            hessian = (X.T @ (sparse.diags_array(curvature) @ X)).toarray() + np.diag(self.precision)
+            try:
+                factor = np.linalg.cholesky(hessian)
+            except np.linalg.LinAlgError:
+                continue
+            moves = linalg.solve_triangular(factor, rng.standard_normal((len(factor), n)), trans="T", lower=True)
+            return np.asarray(self.prior.log_mean) + (X @ moves).T
+        return np.tile(np.asarray(self.prior.log_mean), (n, 1))
 
 
 class _Data(NamedTuple):
@@ -157,7 +177,13 @@ def public_table(table: Any, counts: NoisyCounts, name: str = "public") -> Float
         name: what to call it in an error.
     """
     values = np.asarray(real_array(table, name, "give a table of numbers, 0 or more"), np.float64)
-    require(values.shape == counts.counts.shape, name, None, f"give a table {counts.counts.shape}", problem=f"has the shape {values.shape}")
+    require(
+        values.shape == counts.counts.shape,
+        name,
+        None,
+        f"give a table {counts.counts.shape}",
+        problem=f"has the shape {values.shape}",
+    )
     right = bool(np.isfinite(values).all() and (values >= 0).all() and (values > 0).any())
     require(right, name, None, "give numbers, 0 or more, some above 0", problem="holds a number below 0, or nothing above 0")
     logs = np.log(values + 0.5 * values[values > 0].min())[counts.cells]
@@ -208,6 +234,26 @@ def fit_prior(table: NoisyCounts, cells: Cells, public: Sequence[Any] = (), rank
     """
     with at_trace_time(), jax.numpy_dtype_promotion("standard"):  # optax's line search adds int32 to int64
         return _fitted(table, cells, public, ranks)
+
+
+def _directions(table: NoisyCounts, d: _Data, p: dict[str, Any], terms: _Terms) -> tuple[sparse.csr_array, np.ndarray]:
+    """Derivatives of the log means in c, a, b, s, v, U, V, those in use, and the precision of their priors."""
+    (rows, columns), cells = table.cells, len(d.rows)
+    U, V = np.asarray(p["U"]), np.asarray(p["V"])
+    one, wide = np.arange(cells), 1 / _SPREAD**2
+
+    def indicator(where: np.ndarray, value: Any, width: int) -> sparse.csr_array:
+        return sparse.csr_array((np.broadcast_to(value, cells), (one, where)), shape=(cells, width))
+
+    parts = [(sparse.csr_array(np.ones((cells, 1))), 1e-9), (indicator(rows, 1.0, len(U)), wide)]
+    if terms.columns:
+        parts += [(indicator(columns, 1.0, len(V)), wide), (sparse.csr_array(np.asarray(d.loop)[:, None]), wide)]
+    if terms.public:
+        parts.append((sparse.csr_array(np.asarray(d.public).T), wide))
+    for k in range(terms.rank):
+        parts += [(indicator(rows, V[columns, k], len(U)), 1.0), (indicator(columns, U[rows, k], len(V)), 1.0)]
+    precision = np.concatenate([np.full(part.shape[1], weight) for part, weight in parts])
+    return sparse.csr_array(sparse.hstack([part for part, _ in parts])), precision
 
 
 class _Terms(NamedTuple):
@@ -293,4 +339,5 @@ def _fitted(table: NoisyCounts, cells: Cells, public: Sequence[Any], ranks: Sequ
     best, each, settled, _ = _maximised(best, d, table.noise)
     prior = Prior(np.asarray(log_means(best, d)), float(best["log_r"]), float(jax.nn.sigmoid(best["outliers"])))
     weights = tuple(float(v) for v in best["v"] * d.use[1])
-    return FittedPrior(prior, float(np.asarray(each).sum()), tuple(steps), str(terms), weights, bool(settled))
+    likelihood = float(np.asarray(each).sum())
+    return FittedPrior(prior, likelihood, tuple(steps), str(terms), weights, bool(settled), *_directions(table, d, best, terms))

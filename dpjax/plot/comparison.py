@@ -347,10 +347,14 @@ def intervals_figure(answers: xr.Dataset, name: str, most: int = 40) -> Figure:
         axes = drawn.subplots()
         place = np.arange(len(order))
         width = np.stack([mid.values[order] - low.values[order], high.values[order] - mid.values[order]])
-        axes.errorbar(mid.values[order], place, xerr=np.maximum(width, 0), fmt="o", color=style.PALETTE[0], elinewidth=1.2, capsize=2)
+        axes.errorbar(
+            mid.values[order], place, xerr=np.maximum(width, 0), fmt="o", color=style.PALETTE[0], elinewidth=1.2, capsize=2
+        )
         axes.set_yticks(place, [str(mid["state"].values[i]) for i in order])
         axes.invert_yaxis()
         axes.set_xlabel(f"{mid.attrs['long_name']} ({mid.attrs['units']})")
         level, draws = float(answers.attrs["level"]), int(answers.attrs["draws"])
-        style.caption(drawn, f"Estimated from a private release: {shown}; {level:.0%} intervals of {draws:,} posterior draws, each by itself.")
+        style.caption(
+            drawn, f"Estimated from a private release: {shown}; {level:.0%} intervals of {draws:,} posterior draws, each by itself."
+        )
     return drawn

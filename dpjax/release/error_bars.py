@@ -190,7 +190,9 @@ def noisy_counts(release: Any) -> NoisyCounts:
         invalid("release", None, remedy, problem="holds draws from Dirichlet rows and no noisy counts")
     facts = {**json.loads(data.attrs["privacy_statement"]), **data.attrs}
     if facts["form"] not in _SCALES:
-        invalid("release", None, f"give a release of {' or '.join(_SCALES)} noise", problem=f"has noise of the form {facts['form']!r}")
+        invalid(
+            "release", None, f"give a release of {' or '.join(_SCALES)} noise", problem=f"has noise of the form {facts['form']!r}"
+        )
     noise = Noise(facts["form"], _SCALES[facts["form"]](facts))
     support = data.supported.values.astype(bool)
     counts = np.where(support, data.noisy_count.values, 0).astype(np.float64)

@@ -20,10 +20,17 @@ def release(tmp_path_factory):
     (folder / "labels.txt").write_text("\n".join(STATES) + "\n")
     rows = [f"{a},{b},{TRUE[i, j]}" for i, a in enumerate(STATES) for j, b in enumerate(STATES) if TRUE[i, j]]
     (folder / "counts.csv").write_text("from,to,count\n" + "\n".join(rows) + "\n")
-    code = main(
-        ["privatize-model", str(folder / "counts.csv"), "--epsilon", "2", "--mechanism", "discrete-laplace"]
-        + ["--labels", str(folder / "labels.txt"), "-o", str(folder / "out")]
-    )
+    options = [
+        "--epsilon",
+        "2",
+        "--mechanism",
+        "discrete-laplace",
+        "--labels",
+        str(folder / "labels.txt"),
+        "-o",
+        str(folder / "out"),
+    ]
+    code = main(["privatize-model", str(folder / "counts.csv"), *options])
     assert code == 0
     return folder / "out"
 
@@ -39,7 +46,13 @@ def test_a_release_is_estimated_with_intervals_and_files(release, call, tmp_path
     out = tmp_path / "found"
     code, said, errors = call("estimate", release, "--of", "stationary,entropy,hitting:home:work,shares", "--draws", 50, "-o", out)
     assert code == 0, errors
-    assert sorted(path.name for path in out.iterdir()) == ["answers.csv", "answers.nc", "answers.txt", "matrix.csv", "stationary.png"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        "answers.csv",
+        "answers.nc",
+        "answers.txt",
+        "matrix.csv",
+        "stationary.png",
+    ]
     assert "expected steps from home to work" in said
     stored = xr.open_dataset(release / "model.nc", engine="h5netcdf").load()
     table = NoisyCounts(stored.noisy_count.values.astype(float), Noise("discrete-laplace", 1.0), labels=STATES)
