@@ -27,7 +27,7 @@ def test_the_table(call):
     chen = re.split(r"\s{2,}", lines[1])
     assert [chen[0], chen[1], *chen[3:]] == ["chen", "0", "1.0000", "1.0000", "honest as far as these draws show"]
     assert 0.6 < float(chen[2]) <= 1
-    assert lines[3] == "epsilon in nats; confidence 0.99 for the whole table; 1,000 draws of each input decide"
+    assert lines[3] == "epsilon in nats; confidence 0.99 for the whole table; 1,000 draws from each input for the test"
 
 
 @pytest.mark.slow
