@@ -152,7 +152,7 @@ Rho = Annotated[
 ]
 Start = Annotated[
     str | None,
-    typer.Option(metavar="LABEL", help="A public first state; by default it is drawn from the stationary distribution."),
+    typer.Option(metavar="LABEL", help="A public first state; by default it is drawn from the chain's initial distribution."),
 ]
 IdColumn = Annotated[
     bool, typer.Option("--id-column", help="Lines are identifier,state. Each identifier gets its own private trajectory.")
