@@ -257,7 +257,7 @@ def _labels(holds: Callable[[type[CountMechanism]], bool]) -> set[str]:
 def _whose(words: str, ours: Collection[str] | None) -> str:
     known = _labels(lambda kind: kind.ours) if ours is None else ours
     mine = [name in known for name in words.split(" and ")]
-    return "ours" if all(mine) else "a baseline" if not any(mine) else "cannot be told apart"
+    return "ours" if all(mine) else "a baseline" if not any(mine) else "cannot be distinguished"
 
 
 def _known(results: Sequence[Measured], field: str) -> bool:
