@@ -198,8 +198,8 @@ def check_paths(new: Paths, kept: Paths, inputs: Paths) -> None:
     for option, path in {**inputs, **kept, **new}.items():
         if path is None:
             continue
-        for other, there in taken.items():
-            if not (option in inputs and other in inputs) and _same(path, there):
+        for other, known in taken.items():
+            if not (option in inputs and other in inputs) and _same(path, known):
                 invalid(option, str(path), f"it is the same file as {other}: give another path")
         taken[option] = path
 

@@ -78,10 +78,10 @@ def check_need(need: Need, *, memory: int | None = None, folder: pathlib.Path | 
         ValueError: says what is needed, what is free, and the remedy.
     """
     left = available_memory()
-    there = left if memory is None else memory if left is None else min(memory, left)
-    if there is not None and need.memory > there:
-        name = "the free memory" if memory is None or there != memory else "memory"
-        invalid(name, in_words(there), f"{in_words(need.memory)} may be needed: {remedy}")
+    available = left if memory is None else memory if left is None else min(memory, left)
+    if available is not None and need.memory > available:
+        name = "the free memory" if memory is None or available != memory else "memory"
+        invalid(name, in_words(available), f"{in_words(need.memory)} may be needed: {remedy}")
     if folder is not None and need.disk:
         with contextlib.suppress(OSError):
             free = shutil.disk_usage(folder).free

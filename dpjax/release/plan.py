@@ -236,7 +236,7 @@ class Plan(ReleasePlan):
         n = len(self.labels)
         if records.bound != self.form.neighbours.persons:
             raise RecordError(
-                "the bound on the records of each person is not that of the plan: read the records with the plan's PersonBound, or"
+                "the bound on the records of each person differs from the plan's bound: read the records with the plan's PersonBound, or"
                 " without one if the plan has none"
             )
         pairs = checked_pairs(records.counts, n)
