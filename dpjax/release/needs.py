@@ -3,7 +3,8 @@
 A release of n states has dense (n, n) tables: the support (1 byte per cell), the draws or noisy counts (8), the probabilities and their
 inputs (24), and the copies that netCDF makes. The measured peak is below CELL bytes per cell (REPORT with a private report), plus BASE for
 the libraries and the accountant. On disk a probability takes at most 25 bytes as text; in netCDF a cell takes 17 with the draws and the
-support. Draws above 2^62 are made one by one and keep 8 bytes for each draw of a row.
+support. Draws below a bound above 2^62 are made one by one and keep 8 bytes for
+each draw of a row.
 
 A stream has the whole-number distances of all pairs up to `trajectory.FULL_TABLE` states, twice while the table is assembled. The public
 chain is read as text, and each cell of two bytes or more becomes an object.

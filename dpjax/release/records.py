@@ -175,7 +175,7 @@ def read_records(
     if isinstance(path, str | pathlib.Path):
         path = pathlib.Path(path).expanduser()
         if not path.is_file():
-            malformed(path, None, "give the path of a file" if path.exists() else "the file does not exist")
+            malformed(path, None, "give the path of a file" if path.exists() else "no such file exists; give the path of a file")
         return sealed(f"reading {path}", lambda: _read(Reader(path, labels, outside, persons, progress), layout, options))
     name = pathlib.Path(f"the {type(path).__name__}")
     return sealed(f"reading {name}", lambda: _read_object(Reader(name, labels, outside, persons, progress), path, layout, options))
@@ -261,7 +261,7 @@ def _add_text(reader: Reader, layout: Layout, table: Table) -> None:
         columns = "from, to" if layout == "pairs" else "from, to, count"
         malformed(reader.path, first[0], f"{layout} begin with a line that names the columns: {columns}")
     if layout == "auto" and found != "matrix" and len(first[1]) > 2 and all(cell in reader.place for cell in first[1][1:]):
-        malformed(reader.path, first[0], "it names columns or is the header of a matrix; say which: give --layout")
+        malformed(reader.path, first[0], "it names columns or is the header of a matrix; say which layout it is with --layout")
     if layout == "auto" and found == "matrix" and not _heads_matrix(reader, first[1]):
         malformed(reader.path, first[0], _NO_HEADER)
     if reader.persons is not None and found != "pairs":
@@ -360,7 +360,7 @@ def _add_matrix(reader: Reader, first: Line, lines: Iterable[Line], table: Table
         malformed(
             reader.path,
             first[0],
-            "the corner says that rows are the states entered; transpose the matrix and write from in the corner",
+            "the corner says that rows are the states entered; transpose it and write from in the corner",
         )
     header = first[1][1:]
     if not header:

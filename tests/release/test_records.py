@@ -118,7 +118,7 @@ def test_columns_of_another_kind_are_refused_by_their_type_alone(tmp_path):
     pa = pytest.importorskip("pyarrow")
 
     for kind in (pa.array([["a"]]), pa.array([[]], pa.list_(pa.string())), pa.array([{"a": "b"}])):
-        with pytest.raises(RecordError, match="hold texts, numbers"):
+        with pytest.raises(RecordError, match="must contain texts, numbers, dates or truth values"):
             read_records(parquet(tmp_path, **{"from": kind, "to": pa.array(["a"])}), LABELS, outside="drop")
     path = parquet(tmp_path, **{"from": pa.nulls(1), "to": pa.array([None], pa.decimal128(5, 0))})
     assert read_records(path, LABELS, outside="drop").dropped.total() == 1
@@ -163,7 +163,7 @@ HOSTILE = {
     "open quote": (f'from,to\na,b\n"{SECRET},b\n', "line 3 is broken"),
     "bad last line": ("from,to\n" + "a,b\n" * 5000 + SECRET, "line 5002: the number of cells"),
     "not UTF-8": (b"from,to\na,b\n" + SECRET.encode() + b"\xff,b\n", "line 3 is not UTF-8"),
-    "zero byte": (f"from,to\na,b\n{SECRET}\0,b\n".encode(), "line 3 holds a zero byte"),
+    "zero byte": (f"from,to\na,b\n{SECRET}\0,b\n".encode(), "line 3 has a zero byte"),
     "empty": ("", "the file is empty"),
     "matrix with a label twice": (f",a,a\na,{SECRET},1\n", "line 1: the first line of a matrix"),
     "matrix with a row twice": (",a,b\na,1,2\na,4711,2\n", "line 3: the label of this row occurs twice"),
