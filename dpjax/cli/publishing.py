@@ -189,7 +189,7 @@ def check_paths(new: Paths, kept: Paths, inputs: Paths) -> None:
     """
     for option, path in inputs.items():
         if path is not None:
-            require(os.path.exists(path), option, str(path), "the file does not exist: give the path of a file")
+            require(os.path.exists(path), option, str(path), "no such file exists: give the path of a file")
             require(not os.path.isdir(path), option, str(path), "it is a folder: give a file")
     for option, path in new.items():
         if path is not None:
