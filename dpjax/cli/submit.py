@@ -206,7 +206,7 @@ def _write(
 
 def _next(directory: pathlib.Path) -> str:
     folder = shlex.quote(str(directory))
-    return f"dpjax info {folder} shows the progress; dpjax merge {folder} joins the shards at the end"
+    return f"to see the progress: dpjax info {folder}; to join the shards at the end: dpjax merge {folder}"
 
 
 def _cores() -> int:

@@ -82,7 +82,7 @@ def test_a_users_own_counts(call, tmp_path):
     [
         (["nothing"], "MECHANISM is 'nothing'. Choose among dirichlet"),
         (["dirichlet", "--k", "0"], "--k must be finite and positive, got 0.0"),
-        (["--claimed", "1"], "--claimed is 1.0. Name the one mechanism"),
+        (["--claimed", "1"], "--claimed is 1.0. Name exactly one mechanism"),
         (["chen", "--draws", "3"], "--draws is 3. Ask for 20 draws or more"),
         (["chen", "--confidence", "1"], "--confidence is 1.0"),
         (["permute-and-flip", "--costs", "1,x"], "--costs is '1,x'. Give numbers"),

@@ -205,7 +205,7 @@ def test_lines_to_copy_are_quoted_and_slurm_is_given_the_folder_as_it_is(call, c
     code, said, _ = call("submit", config, "--script", script, "--out", out)
     assert code == 0
     assert f"sbatch '{script}' runs 3 shards" in said
-    assert said.endswith(f"dpjax info '{out}' shows the progress; dpjax merge '{out}' joins the shards at the end\n")
+    assert said.endswith(f"to see the progress: dpjax info '{out}'; to join the shards at the end: dpjax merge '{out}'\n")
     assert f"#SBATCH --output='{tmp_path}/two words 50%%a/logs/shard-%a-of-3.log'\n" in script.read_text()
     assert f"--out '{out}' " in script.read_text()
     out = tmp_path / "two words"

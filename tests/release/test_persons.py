@@ -211,9 +211,9 @@ def test_a_plan_for_persons_takes_bounded_records_alone():
     assert plan.draw(sampler.records()).draws.sum() == 3 * plan.draws
     other = PersonSampler(PersonBound(3)).records()
     for wrong in (Records(), other):
-        with pytest.raises(RecordError, match="must be bounded"):
+        with pytest.raises(RecordError, match="differs from the plan's bound"):
             plan.draw(wrong)
-    with pytest.raises(RecordError, match="must be bounded"):
+    with pytest.raises(RecordError, match="differs from the plan's bound"):
         Plan.make(LABELS, epsilon=1.0, delta=0.02).draw(sampler.records())
     statement = plan.statement()
     assert statement["adjacency"] == "replace-person"
