@@ -38,7 +38,7 @@ Counts = Annotated[
     pathlib.Path | None,
     typer.Argument(
         metavar="COUNTS|TRIPS",
-        help="The records: a labelled matrix of counts, or columns from, to, count, or columns from, to.",
+        help="The records, as text or parquet: a labelled matrix of counts, or columns from, to, count, or columns from, to.",
         show_default=False,
     ),
 ]
@@ -55,9 +55,7 @@ Out = Annotated[
 ]
 Support = Annotated[
     str,
-    typer.Option(
-        help='Possible transitions: "all" pairs, a public FILE of pairs, or or "private": found privately in the records.'
-    ),
+    typer.Option(help='Possible transitions: "all" pairs, a public FILE of pairs, or "private": found privately in the records.'),
 ]
 SupportShare = Annotated[float, typer.Option(rich_help_panel=_TUNING, help="Share of the budget for --support private.")]
 AdjacencyName = Annotated[
