@@ -1,4 +1,4 @@
-"""`dpjax estimate RELEASE`: the best estimate of a chain from a private release, and intervals. It spends no privacy budget.
+"""`dpjax estimate RELEASE`: the best estimate of a chain from a private release, with intervals.
 
 RELEASE is what `privatize-model` wrote with noisy counts, or a CSV of anybody's noisy counts with --noise and --scale. Everything written is
 computed from the release and public files alone.
@@ -39,10 +39,10 @@ _LISTED = 20
 def estimate(
     release: Annotated[
         pathlib.Path,
-        typer.Argument(metavar="RELEASE", help="A release with noisy counts, or a CSV of noisy counts.", show_default=False),
+        typer.Argument(metavar="RELEASE", help="A release with noisy counts, or a CSV of anyone's noisy counts.", show_default=False),
     ],
     of: Annotated[
-        str, typer.Option(help="Questions, with commas: stationary, entropy, mixing, shares, hitting:A:B, path:A:B.")
+        str, typer.Option(help="Questions, separated by commas: stationary, entropy, mixing, shares, hitting:A:B, path:A:B.")
     ] = "stationary",
     prior: Annotated[
         list[pathlib.Path] | None,
@@ -52,19 +52,24 @@ def estimate(
     ] = None,
     noise: Annotated[
         Literal["discrete-laplace", "discrete-gaussian", "laplace", "gaussian"] | None,
-        typer.Option(help="CSV: the law of the noise in each cell.", show_default=False),
+        typer.Option(help="Law of the noise in each cell.", show_default=False, rich_help_panel="For a CSV"),
     ] = None,
     scale: Annotated[
-        float | None, typer.Option(help="CSV: b of Laplace noise, s of Gaussian noise, in records.", show_default=False)
+        float | None, typer.Option(
+            help="Scale of the noise in records: b of Laplace, s of Gaussian noise.", show_default=False, rich_help_panel="For a CSV"
+        )
     ] = None,
     draws: Annotated[int, typer.Option(help="Posterior draws.")] = 1000,
     level: Annotated[float, typer.Option(help="Probability of each interval.")] = 0.9,
-    seed: Annotated[int, typer.Option(help="Of the posterior draws.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the posterior draws.")] = 0,
     out: Annotated[
-        pathlib.Path | None, typer.Option("--out", "-o", metavar="OUT", help="The folder to write, new.", show_default=False)
+        pathlib.Path | None, typer.Option("--out", "-o", metavar="OUT", help="Folder to write; it must be new.", show_default=False)
     ] = None,
 ) -> int:
-    """Estimate the chain behind a private release, with intervals. Spends no privacy budget."""
+    """Estimate the chain behind a private release: the best transition matrix, and intervals for what you ask.
+
+    The command reads the release and public files only, so it spends no privacy budget.
+    """
     from dpjax import _atomic as atomic
     from dpjax._errors import require_number, require_whole
     from dpjax.estimate import answers, check_questions, fit
