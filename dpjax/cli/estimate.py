@@ -39,7 +39,9 @@ _LISTED = 20
 def estimate(
     release: Annotated[
         pathlib.Path,
-        typer.Argument(metavar="RELEASE", help="A release with noisy counts, or a CSV of anyone's noisy counts.", show_default=False),
+        typer.Argument(
+            metavar="RELEASE", help="A release with noisy counts, or a CSV of anyone's noisy counts.", show_default=False
+        ),
     ],
     of: Annotated[
         str, typer.Option(help="Questions, separated by commas: stationary, entropy, mixing, shares, hitting:A:B, path:A:B.")
@@ -55,9 +57,12 @@ def estimate(
         typer.Option(help="Law of the noise in each cell.", show_default=False, rich_help_panel="For a CSV"),
     ] = None,
     scale: Annotated[
-        float | None, typer.Option(
-            help="Scale of the noise in records: b of Laplace, s of Gaussian noise.", show_default=False, rich_help_panel="For a CSV"
-        )
+        float | None,
+        typer.Option(
+            help="Scale of the noise in records: b of Laplace, s of Gaussian noise.",
+            show_default=False,
+            rich_help_panel="For a CSV",
+        ),
     ] = None,
     draws: Annotated[int, typer.Option(help="Posterior draws.")] = 1000,
     level: Annotated[float, typer.Option(help="Probability of each interval.")] = 0.9,
