@@ -11,9 +11,9 @@ share w of outliers (`posterior`) maximise
 
 the marginal likelihood of the noisy counts with weak normal priors on the effects, by L-BFGS (optax).
 
-*Which terms.* Rows, columns and self-loops always. Public tables and the ranks 1, 2 and 4 are added in steps. Each step is fitted to nine tenths
-of the cells and judged by the likelihood of the noisy counts of the other tenth; it stays if that gains, and a higher rank is tried only then.
-The records are never looked at, so all of it is post-processing.
+*Which terms.* Rows always; columns and self-loops where the support has three cells or more for each row and column. Public tables and the ranks
+1, 2 and 4 are added in steps. Each step is fitted to nine tenths of the cells and judged by the likelihood of the noisy counts of the other
+tenth; it stays if that gains, and a higher rank is tried only then. The records are never looked at, so all of it is post-processing.
 
 Public tables enter as F = log(table + half its least positive number), centred. With the weight 1 the prior is the table times a row's and a
 column's effect.
@@ -42,6 +42,7 @@ RANKS = (1, 2, 4)
 _MOST_STEPS = 200
 _SMALL = 5e-7  # of the objective a cell, per step: the fit has settled
 _HELD_OUT = 0.1
+_CELLS_PER_EFFECT = 3  # with fewer supported cells a column's effect would follow single cells
 _SPREAD = 3.0  # standard deviation of the normal priors on log scales
 
 
@@ -321,7 +322,7 @@ def _fitted(table: NoisyCounts, cells: Cells, public: Sequence[Any], ranks: Sequ
     kept[np.random.default_rng(1).permutation(count)[: round(_HELD_OUT * count)]] = 0.0
     searching = bool((kept == 0).sum() >= 20)
     d = _data(table, cells, public, kept if searching else np.ones(count))
-    plain = _Terms(columns=min(table.counts.shape) > 1)
+    plain = _Terms(columns=min(table.counts.shape) > 1 and count >= _CELLS_PER_EFFECT * sum(table.counts.shape))
     tried = [plain._replace(public=len(public))] if public else []
     tried += [plain._replace(rank=k) for k in ranks if k <= min(most, *table.counts.shape)]
     best, steps, terms, last = _start(table, d), list[Step](), plain, -np.inf
