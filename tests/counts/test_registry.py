@@ -23,7 +23,7 @@ from dpjax.release.model import draw_model
 from dpjax.sweep import compare_counts, count_verdicts
 
 COUNTS = np.array([[50, 30, 20], [12, 60, 28], [15, 25, 40]])
-PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "extending-counts.md"
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "extending.md"
 TOY = "tests.counts.toy_counts:toy"
 
 
