@@ -52,7 +52,7 @@ NO_KEYS = {
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_what_is_no_key_is_refused_and_a_raw_key_is_the_typed_one(door):
+def test_a_wrong_key_is_refused_and_a_raw_key_is_the_typed_one(door):
     for name, (make, words) in NO_KEYS.items():
         if door in ("init", "step") and "split" in name:
             continue  # many runs at once, a key for each

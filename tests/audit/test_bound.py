@@ -76,7 +76,7 @@ def test_the_event_comes_from_the_first_half_alone():
     risk = (1 - 0.99) / 2
     events = {"p over q": choose(p[:1000], q[:1000], 0.0, risk), "q over p": choose(q[:1000], p[:1000], 0.0, risk)}
     assert lower_bound(p, q).event == events[lower_bound(p, q).direction]
-    p[1000:], q[1000:] = 0.0, 0.0  # where nothing can be told, whatever the event
+    p[1000:], q[1000:] = 0.0, 0.0  # where no event shows a difference
     after = lower_bound(p, q)
     assert after.event == events[after.direction]
     assert after.lower_bound < 0.02

@@ -178,7 +178,7 @@ def test_underflowed_shares_have_a_place():
     assert log_ratio(np.array([[0.0, 0.5], [0.5, 0.0], [0.0, 0.0], [0.25, 0.25]])).tolist() == [-np.inf, np.inf, 0.0, 0.0]
 
 
-def test_noisy_counts_are_told_apart_by_their_log_likelihood_ratio():
+def test_noisy_counts_are_distinguished_by_their_log_likelihood_ratio():
     """The score of a table is that of its noisy counts, found again from the shares in float32: the ratio of the law at both tables."""
     for m in (DiscreteLaplaceMechanism(epsilon=0.8), DiscreteGaussianMechanism(variance=9)):
         target, pair = count_target(m, 0.01), m.audit_pair()

@@ -233,7 +233,7 @@ def test_the_self_reading_of_the_diagonal_is_refused_with_its_reason():
         (lambda: distances_to(P3, 1), r"targets is 1\. "),
     ],
 )
-def test_bad_input_names_the_argument_the_value_and_the_mend(call, message):
+def test_bad_input_names_the_argument_the_value_and_the_remedy(call, message):
     with pytest.raises(ValueError, match=message):
         call()
 

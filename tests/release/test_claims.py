@@ -239,7 +239,7 @@ def test_every_claim_holds_by_exact_laws_and_the_old_sentence_does_not(made, for
     primary = statement["claims"][0]
     assert (primary["epsilon"], primary["delta"]) == (plan.epsilon, plan.delta)
     attained = support != "private" or form == "discrete-laplace" or (form == "discrete-gaussian" and not persons)
-    if attained or adjacency == "replace":  # elsewhere sums and bounds leave room in tables so small
+    if attained or adjacency == "replace":  # elsewhere sums and bounds are not tight in tables so small
         assert holds(plan, "replace", unit, plan.epsilon, plan.delta) == (adjacency == "replace")
 
 

@@ -148,7 +148,7 @@ def test_a_delta_below_the_smallest_normal_number_is_refused():
 
 
 @pytest.mark.parametrize("value", [["a"], [True], [1 + 1j], [10**400]])
-def test_what_is_no_number_is_a_value_error(value):
+def test_a_wrong_number_is_a_value_error(value):
     from dpjax.simplex._rounding import float64
 
     with pytest.raises(ValueError, match="k must be a number, got "):
