@@ -174,6 +174,8 @@ def test_the_page_on_publishing_a_matrix_does_what_it_says(shared_data, tmp_path
     for quote in re.findall(r"^> (.*?)\n\n", (DOCS / "publish-matrix.md").read_text(encoding="utf-8"), flags=re.S | re.M):
         assert " ".join(quote.replace("\n>", "\n").split()).removesuffix("...).") in statement, quote
     assert "46,912 rows" in text
+    assert "46,253 of the 46,912 records" in text
+    assert "records used: 46,253" in out
     assert "records read: 46,912" in (tmp_path / "private.txt").read_text()
     rows = (tmp_path / "release" / "model.csv").read_text().splitlines()
     assert (rows[0].split(",")[0], len(rows)) == ("from", 264)
