@@ -127,12 +127,16 @@ def test_a_notebook_runs(page, monkeypatch, tmp_path):
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     plt.close("all")
-    cells = re.findall(r"^```\{code-cell\} ipython3\n(.*?)^```$", page.read_text(encoding="utf-8"), flags=re.S | re.M)
+    cells = re.findall(
+        r"^```\{code-cell\} ipython3\n(?:---\n.*?^---\n)?(.*?)^```$", page.read_text(encoding="utf-8"), flags=re.S | re.M
+    )
+    drawn = page.read_text(encoding="utf-8").count("plt.subplots(")
+    assert page.read_text(encoding="utf-8").count("    alt: ") == drawn  # a text alternative for each figure
     names = {}
     for cell in cells:
         exec(compile(cell, str(page), "exec"), names)
     assert len(cells) > 5
-    assert len(plt.get_fignums()) >= 2
+    assert len(plt.get_fignums()) == drawn >= 2
     for number in plt.get_fignums():
         plt.figure(number).savefig(tmp_path / f"{number}.png")
     plt.close("all")
