@@ -1,5 +1,6 @@
 """Sphinx settings: Markdown pages, notebooks that run during the build, and a reference made from the docstrings."""
 
+import importlib
 import inspect
 import pathlib
 import re
@@ -78,6 +79,14 @@ def _show_colons(app, what, name, obj, options, lines):
     lines[:] = [line.replace(COLON, ":") for line in lines]
 
 
+def _load_all_names(app):
+    """Some packages load a public name when it is first used; autodoc finds only names that are loaded."""
+    for package in sorted((HERE.parent / "dpjax").glob("*/__init__.py")):
+        module = importlib.import_module(f"dpjax.{package.parent.name}")
+        for name in getattr(module, "__all__", ()):
+            setattr(module, name, getattr(module, name))
+
+
 def _draw_gallery(app):
     """The figures of the gallery are drawn from small runs, the first time the documentation is built."""
     from experiments import gallery
@@ -86,6 +95,7 @@ def _draw_gallery(app):
 
 
 def setup(app):
+    app.connect("builder-inited", _load_all_names)
     app.connect("builder-inited", _draw_gallery)
     app.connect("autodoc-process-docstring", _hide_colons, priority=100)
     app.connect("autodoc-process-docstring", _as_restructured_text)

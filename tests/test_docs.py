@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import inspect
 import itertools
 import pathlib
 import re
@@ -25,10 +26,12 @@ def _documented():
         for name, options in re.findall(r"^\.\. automodule:: ([\w.]+)\n((?:   .*\n)*)", text, flags=re.M):
             module = importlib.import_module(name)
             for member in [] if ":no-members:" in options else getattr(module, "__all__", ()):
-                yield page.stem, f"{name}.{member}", getattr(module, member)
-        current = re.search(r"^\.\. currentmodule:: ([\w.]+)$", text, flags=re.M)
-        for name in re.findall(r"^\.\. autofunction:: (\w+)$", text, flags=re.M):
-            yield page.stem, f"{current[1]}.{name}", getattr(importlib.import_module(current[1]), name)
+                value = getattr(module, member)
+                if inspect.getmodule(value) is not None and (value.__doc__ or "").strip():  # what automodule shows
+                    yield page.stem, f"{name}.{member}", value
+        current = re.search(r"^\.\. (?:py:)?currentmodule:: ([\w.]+)$", text, flags=re.M)
+        for name in re.findall(r"^\.\. (?:autofunction|py:data):: (\w+)$", text, flags=re.M):
+            yield page.stem, f"{current[1]}.{name}", _value(f"{current[1]}.{name}")
 
 
 def test_every_public_name_is_in_the_reference_exactly_once():
