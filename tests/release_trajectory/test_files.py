@@ -47,7 +47,7 @@ def test_files_of_one_command_are_different_ones(call, here):
     ):
         code, out, reply = call(b"", here / "stream.txt", *arguments)
         assert (code, out) == (2, b""), reply
-        assert "It is the file of" in reply
+        assert "It is the same file as" in reply
     assert not (here / "new").exists()
     assert not (here / "new.lock").exists()
 
@@ -73,7 +73,7 @@ def test_after_a_charge_the_error_says_what_is_spent(call, here):
     code, _, reply = call(b"A\nSECRET\n", *account, "-o", here / "out", "--statement", here / "said.json")
     assert code == 2
     assert f"epsilon 1, delta 0 is charged to {ledger} and stays charged" in reply
-    assert "is not made: the same stream again is a release of its own, and charged again" in reply
+    assert "is not made: a new run with the same stream is a second release, and charged again" in reply
     assert "continues from there" not in reply
     assert "SECRET" not in reply
     assert not (here / "out").exists()
