@@ -107,6 +107,13 @@ COMMANDS = {
         "Estimate the chain behind a private release, with intervals.",
         "dpjax estimate release --of stationary,hitting:A:B -o estimate",
     ),
+    "simulate": Job(
+        estimate.simulate,
+        estimate.OPTIONS,
+        _USE,
+        "Draw synthetic trajectories from a private release.",
+        "dpjax simulate release --trajectories 1000 --length geometric:12 -o paths.csv",
+    ),
     "compare": Job(
         compare.compare, compare.OPTIONS, _RESEARCH, "Compare the error of mechanisms on one data set.", "dpjax compare grades"
     ),

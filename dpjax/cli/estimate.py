@@ -1,4 +1,4 @@
-"""`dpjax estimate RELEASE`: the best estimate of a chain from a private release, with intervals.
+"""What a receiver does with a private release: `dpjax estimate` (the best estimate, intervals) and `dpjax simulate` (synthetic trajectories).
 
 RELEASE is what `privatize-model` wrote with noisy counts, or a CSV of anybody's noisy counts with --noise and --scale. Everything written is
 computed from the release and public files alone.
@@ -10,10 +10,12 @@ import csv
 import io
 import pathlib
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from dpjax._errors import invalid
 from dpjax.cli.errors import DONE
 
 if TYPE_CHECKING:
@@ -32,6 +34,9 @@ OPTIONS = {
     "release": "RELEASE",
     "public": "--prior",
     "labels": "RELEASE",
+    "length": "--length",
+    "number": "--trajectories",
+    "seed": "--seed",
 }
 _LISTED = 20
 
@@ -98,6 +103,100 @@ def estimate(
         _write(out, found, result, lines, questions)
         print(out)
     return DONE
+
+
+def simulate(
+    release: Annotated[pathlib.Path, typer.Argument(metavar="RELEASE", help="A release of privatize-model.", show_default=False)],
+    number: Annotated[int, typer.Option("--trajectories", metavar="N", help="How many trajectories.", show_default=False)],
+    length: Annotated[
+        str,
+        typer.Option(
+            metavar="LAW",
+            help="States of a trajectory: a number, geometric:MEAN or uniform:LEAST:MOST; public.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[
+        pathlib.Path,
+        typer.Option("--out", "-o", metavar="FILE", help="File to write, .csv or .parquet; it must be new.", show_default=False),
+    ],
+    start: Annotated[str, typer.Option(help='First state: "stationary", "uniform", or a state of the release.')] = "stationary",
+    seed: Annotated[int, typer.Option(help="Seed of the trajectories.")] = 0,
+) -> int:
+    """Draw synthetic trajectories from a private release.
+
+    The command reads the release and your options only, so it spends no privacy budget. The trajectories follow the released chain: they do not
+    show what a chain does not hold, such as habits over several steps. Start and length must be public, and not taken from the records.
+    """
+    import numpy as np
+
+    from dpjax import _atomic as atomic
+    from dpjax._errors import require
+    from dpjax.estimate import parse_lengths, trajectories
+
+    atomic.check_absent(out, "--out")
+    require(out.suffix in (".csv", ".parquet"), "--out", str(out), "give a name that ends in .csv or .parquet")
+    lengths = parse_lengths(length)
+    labels, matrix = _chain(release)
+    first: Any = None if start == "stationary" else np.full(len(labels), 1 / len(labels))
+    if start not in ("stationary", "uniform"):
+        require(start in labels, "--start", start, 'give "stationary", "uniform" or a state of the release')
+        first = labels.index(start)
+    batches = trajectories(matrix, number, lengths, start=first, seed=seed)
+    write = _write_parquet if out.suffix == ".parquet" else _write_csv
+    with atomic.new_file(out) as file:
+        write(file, labels, batches)
+    print(f"{out}: {number:,} synthetic trajectories from {release}; seed {seed}", file=sys.stderr)
+    return DONE
+
+
+def _chain(release: pathlib.Path) -> tuple[list[str], np.ndarray]:
+    """Labels and transition matrix of a release: its best estimate where it holds noisy counts, else its probabilities."""
+    from dpjax.estimate import fit
+    from dpjax.release import noisy_counts, read_release
+
+    data = read_release(release)
+    labels = [str(label) for label in data["from"].values]
+    return labels, fit(noisy_counts(data)).shares if "noisy_count" in data else data.probability.values
+
+
+def _write_csv(file: Any, labels: list[str], batches: Iterator[list[np.ndarray]]) -> None:
+    """A line a state: trajectory, step, state."""
+    from dpjax.release.model import spreadsheet_safe
+
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["trajectory", "step", "state"])
+    safe, number = [spreadsheet_safe(label) for label in labels], 0
+    for batch in batches:
+        for one in batch:
+            writer.writerows((number, step, safe[state]) for step, state in enumerate(one.tolist()))
+            number += 1
+    text.flush()
+    text.detach()
+
+
+def _write_parquet(file: Any, labels: list[str], batches: Iterator[list[np.ndarray]]) -> None:
+    """The same columns; the states as texts, exactly as the release has them."""
+    import numpy as np
+
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError:
+        invalid("--out", None, "install dpjax[parquet], or write a .csv", problem="asks for parquet, which needs pyarrow")
+    names, schema, number = (
+        pa.array(labels),
+        pa.schema([("trajectory", pa.int64()), ("step", pa.int64()), ("state", pa.string())]),
+        0,
+    )
+    with parquet.ParquetWriter(file, schema) as writer:
+        for batch in batches:
+            sizes = np.array([len(one) for one in batch])
+            steps = np.concatenate([np.arange(size) for size in sizes])
+            which = np.repeat(np.arange(number, number + len(batch)), sizes)
+            writer.write_table(pa.table([which, steps, names.take(pa.array(np.concatenate(batch)))], schema=schema))
+            number += len(batch)
 
 
 def _noisy(path: pathlib.Path, noise: str | None, scale: float | None) -> NoisyCounts:

@@ -9,6 +9,7 @@ answers(estimate, key, ["stationary", "hitting:A:B"])       intervals
 from dpjax.estimate.answers import QUESTIONS, Estimate, answers, check_questions, fit, hitting_times, stationary
 from dpjax.estimate.noise import NAMES, Noise, NoisyCounts, floor, project
 from dpjax.estimate.prior import RANKS, FittedPrior, Step, public_table
+from dpjax.estimate.synthetic import parse_lengths, trajectories
 
 __all__ = [
     "NAMES",
@@ -24,7 +25,9 @@ __all__ = [
     "fit",
     "floor",
     "hitting_times",
+    "parse_lengths",
     "project",
     "public_table",
     "stationary",
+    "trajectories",
 ]

@@ -39,7 +39,7 @@ sys.exit(code)
 
 GROUPS = {
     "Publish real records": ["privatize-model", "privatize-trajectory"],
-    "Use a release": ["estimate"],
+    "Use a release": ["estimate", "simulate"],
     "Research": ["compare", "audit", "run", "info", "plot"],
     "Cluster": ["submit", "merge"],
 }

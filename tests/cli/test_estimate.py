@@ -3,6 +3,7 @@
 import csv
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 
@@ -115,3 +116,50 @@ def test_a_release_of_dirichlet_rows_is_refused(call, tmp_path, release):
     assert code == 2
     assert "no noisy counts" in errors
     assert call("estimate", release, "--noise", "laplace", "--scale", 1)[0] == 2
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_synthetic_trajectories_have_the_labels_of_the_release(release, call, tmp_path, kind):
+    out, again = tmp_path / f"paths.{kind}", tmp_path / f"again.{kind}"
+    options = ["--trajectories", 30, "--length", "uniform:2:5", "--start", "work", "--seed", 4]
+    code, said, errors = call("simulate", release, *options, "-o", out)
+    assert code == 0, errors
+    assert said == ""
+    rows = pd.read_csv(out) if kind == "csv" else pd.read_parquet(out)
+    assert list(rows.columns) == ["trajectory", "step", "state"]
+    sizes = rows.groupby("trajectory").size()
+    assert len(sizes) == 30
+    assert sizes.between(2, 5).all()
+    assert set(rows.state[rows.step == 0]) == {"work"}
+    names = {*STATES[:4], "'=park" if kind == "csv" else "=park"}
+    assert set(rows.state) <= names
+    assert call("simulate", release, *options, "-o", again)[0] == 0
+    assert out.read_bytes() == again.read_bytes()
+
+
+def test_a_release_of_rows_is_simulated_from_its_probabilities(call, tmp_path, release):
+    labels, counts = release.parent / "labels.txt", release.parent / "counts.csv"
+    made = call("privatize-model", counts, "--epsilon", 2, "--delta", 1e-6, "--labels", labels, "-o", tmp_path / "rows")
+    assert made[0] == 0, made[2]
+    code, _, errors = call("simulate", tmp_path / "rows", "--trajectories", 5, "--length", 3, "-o", tmp_path / "paths.csv")
+    assert code == 0, errors
+    assert len((tmp_path / "paths.csv").read_text().splitlines()) == 16
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"--length": "many"}, "--length"),
+        ({"--trajectories": "0"}, "--trajectories"),
+        ({"--start": "moon"}, "--start"),
+        ({"--seed": "-1"}, "--seed"),
+        ({"-o": "paths.xlsx"}, "--out"),
+    ],
+)
+def test_a_wrong_simulation_is_refused_and_nothing_is_written(release, call, tmp_path, changed, says):
+    options = {"--trajectories": "5", "--length": "3", "-o": "paths.csv", **changed}
+    options["-o"] = str(tmp_path / options["-o"])
+    code, _, errors = call("simulate", release, *(word for option in options.items() for word in option))
+    assert code == 2
+    assert says in errors
+    assert not list(tmp_path.iterdir())
