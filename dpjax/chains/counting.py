@@ -289,9 +289,7 @@ def closed_advice(P: Any, labels: tuple[Any, ...] | None = None) -> str:
     named = describe([largest], labels)
     if len(largest) > 1:
         return f"keep a closed class, such as {named}: use MarkovChain.closed_class()"
-    return (
-        f"the chain leaves every class of two states or more and never returns: give {named} a transition back, or remove that state"
-    )
+    return f"the chain leaves every class of two states or more and never returns: give {named} a transition back, or remove that state"
 
 
 def describe(classes: list[Int[np.ndarray, _]], labels: tuple[Any, ...] | None = None, limit: int = 6) -> str:

@@ -105,7 +105,7 @@ def row_entropies(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n"]:
         >>> import numpy as np
         >>> from dpjax.chains import row_entropies
         >>> row_entropies(np.array([[0.5, 0.5], [0.0, 1.0]])).round(4).tolist()
-        [0.6931, 0.0]
+        [0.6931, -0.0]
     """
     return _row_entropies(P)
 
@@ -299,6 +299,7 @@ def mixing_time(P: Any, threshold: Any = 0.25) -> Any:
 
 def _first_below(P: Float[np.ndarray, "n n"], pi: Float[np.ndarray, " n"], threshold: float) -> int:
     """The mixing time of a checked matrix, by squaring and a search down the powers."""
+
     def distance(power: Float[np.ndarray, "n n"]) -> float:
         return float(np.abs(power - pi).sum(1).max()) / 2
 

@@ -177,9 +177,7 @@ def walk(key: PRNGKeyArray, table: TransitionTable, start: Array, n_steps: int) 
         [0, 1, 0]
     """
     sizes = table.cumulative.ndim, start.ndim, key.ndim
-    require(
-        sizes == (2, 1, 0), "the number of axes", sizes, "pass one table, one start and one key; use jax.vmap for several"
-    )
+    require(sizes == (2, 1, 0), "the number of axes", sizes, "pass one table, one start and one key; use jax.vmap for several")
 
     def step(state: Int[Array, ""], t: Int[Array, ""]) -> tuple[Int[Array, ""], Int[Array, ""]]:
         place = _first_above(jax.random.fold_in(key, t), table.cumulative[state])
@@ -217,9 +215,7 @@ def _table_of_jax(matrix: Any) -> TransitionTable:
     if not isinstance(matrix, SparseRows):
         require_one_square(matrix)
         return TransitionTable(_traced_running_sums(jnp.asarray(matrix)), None)
-    require(
-        matrix.data.ndim == 1, "the shape of the chain's entries", matrix.data.shape, "use jax.vmap for a batch of chains"
-    )
+    require(matrix.data.ndim == 1, "the shape of the chain's entries", matrix.data.shape, "use jax.vmap for a batch of chains")
     inside, targets = _places(matrix.indptr, matrix.indices)
     at = np.zeros(inside.shape, np.int32)
     at[inside] = np.arange(len(matrix.indices))

@@ -324,7 +324,8 @@ def _inverse(A: Float[Array, "b w w"], leaving: Float[Array, "b w"]) -> Float[Ar
         return W, *row_and_column(W, w - 2 - i)
 
     W = jnp.concatenate([A.transpose(1, 2, 0), leaving.T[:, None]], axis=1)
-    start = (W, *row_and_column(W, jnp.int32(w - 1)))  # the row and column are carried so that W is updated in place, without a copy
+    # the row and the column are carried so that W is updated in place, without a copy
+    start = (W, *row_and_column(W, jnp.int32(w - 1)))
     return jax.lax.fori_loop(0, w, pivot, start)[0][:, :w].transpose(2, 0, 1)
 
 
