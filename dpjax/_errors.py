@@ -89,8 +89,9 @@ def require_kind(value: Any, argument: str, kinds: Kinds, remedy: str) -> None:
 
 
 def real_array(value: Any, argument: str, remedy: str, *, must: str = "") -> np.ndarray:
-    """`value` as a float64 array of its own shape, without NaN. InputError for text, masked entries, booleans, complex numbers, ragged
-    lists.
+    """`value` as a float64 array of its own shape, without NaN.
+
+    InputError for text, masked entries, booleans, complex numbers and ragged lists.
     """
     import numpy as np
 

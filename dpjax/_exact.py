@@ -143,7 +143,7 @@ def discrete_laplace(scale: Fraction, below: Below = SYSTEM) -> int:
 
 
 def discrete_gaussian(variance: Fraction, below: Below = SYSTEM) -> int:
-    """A whole number y with P(y) proportional to exp(-y^2 / (2 variance)); variance > 0. (The variance of y is at most `variance`.)"""
+    """A whole number y with P(y) proportional to exp(-y^2 / (2 variance)); variance > 0, and at least the variance of y."""
     p, q = variance.numerator, variance.denominator
     t = math.isqrt(p // q) + 1
     # ends: a turn returns with a probability bounded below by the cited proof, independently of earlier turns

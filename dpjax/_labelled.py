@@ -104,7 +104,7 @@ _SUMS = ("all", "total", "totals", "grandtotal", "sum", "sums", "margin", "gesam
 
 
 def has_margins(labels: Sequence[Any], numbers: Any) -> bool:
-    """Whether the last row and column of a matrix are the sums of the others: by the name of their label, or by at least three rows."""
+    """Whether the last row and column of a matrix are the sums of the others: their label says so, or at least three rows do."""
     if len(labels) < 3:
         return False
     with np.errstate(all="ignore"):
@@ -164,7 +164,7 @@ Labelled = tuple[tuple[Any, ...] | None, tuple[Any, ...] | None, Any]
 
 
 def _labelled(values: Any, argument: str) -> Labelled | None:
-    """(labels of rows, labels of columns, numbers) of an object that may have labels; None for plain arrays, lists and sparse arrays."""
+    """(row labels, column labels, numbers) of an object that may have labels; None for plain arrays, lists and sparse arrays."""
     if isinstance(values, np.ndarray | list | tuple):
         return None
     if hasattr(values, "dims") and hasattr(values, "coords") and hasattr(values, "values"):
@@ -193,8 +193,9 @@ def _of_frame(frame: Frame, argument: str) -> Labelled:
 
 
 def is_turned(beside: Any, above: Any = None) -> bool:
-    r"""Whether rows are the states entered and columns the states left, by the names of the two axes. `beside` may name both, as
-    to\from.
+    r"""Whether rows are the states entered and columns the states left, by the names of the two axes.
+
+    `beside` may name both, as to\from.
     """
     rows, columns = (squashed("" if name is None else name) for name in (beside, above))
     left, entered = ({pair[i] for pair in ENDS} - {pair[1 - i] for pair in ENDS} for i in (0, 1))
@@ -259,8 +260,9 @@ def _is_end(name: Any) -> bool:
 
 
 def ends_of(header: Sequence[Any]) -> tuple[int, int] | None:
-    """The positions of the columns of first and next states, by their known names; None if there are none. InputError if there are
-    several.
+    """The positions of the columns of first and next states, by their known names; None if there are none.
+
+    InputError if there are several.
     """
     names = [squashed(name) for name in header]
     for known in (CLEAR, PERHAPS):
@@ -274,8 +276,9 @@ def ends_of(header: Sequence[Any]) -> tuple[int, int] | None:
 
 
 def pair_rows(pairs: Any, argument: str) -> Iterator[tuple[Any, Any, Any]]:
-    """(from, to, count) for each pair: an iterable of pairs, a frame with such columns, or the edges of a graph. The default count is
-    1.
+    """(from, to, count) for each pair: an iterable of pairs, a frame with such columns, or the edges of a graph.
+
+    The default count is 1.
     """
     if hasattr(pairs, "nodes") and hasattr(pairs, "edges"):
         rows, _, numbers = _of_graph(pairs, argument)

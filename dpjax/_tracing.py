@@ -85,10 +85,10 @@ def conditions() -> Iterator[list[Any]]:
 
 
 def nan_unless(held: Sequence[Any], value: Any) -> Any:
-    """The traced `value`, NaN where a condition is false: entry by entry if its shape broadcasts to the value's shape, else
-    everywhere.
+    """The traced `value`, NaN where a condition is false.
 
-    Where the conditions are true the derivative is that of `value`.
+    A condition whose shape broadcasts to the value's shape applies entry by entry, any other to the whole value. Where the
+    conditions are true the derivative is that of `value`.
     """
     for condition in held:
         shape = np.shape(condition)
@@ -100,11 +100,10 @@ def nan_unless(held: Sequence[Any], value: Any) -> Any:
 
 
 def check_traced(condition: Any, argument: str, rule: str, **values: Any) -> None:
-    """Under `debug_checks`, a checkify error "argument must rule" unless every entry of the traced `condition` is true; otherwise
-    nothing.
+    """Under `debug_checks`, a checkify error "argument must rule" unless `condition` is true; otherwise nothing.
 
     Args:
-        condition: A boolean array, traced.
+        condition: A boolean array, traced; every entry must be true.
         argument: The name of the argument.
         rule: The rule as it follows "must": "be positive".
         values: Traced arrays of one shape that the message shows: the rule may contain "{name}".

@@ -152,8 +152,9 @@ def values_of(column: Any) -> list[Any]:
 
 
 def spelled(values: list[Any], kind: Any) -> list[Any]:
-    """The values of a column of type `kind`. Floats that come from float32 or float16 become the numbers that their shortest digits
-    spell.
+    """The values of a column of type `kind`.
+
+    Floats that come from float32 or float16 become the numbers that their shortest digits spell.
     """
     narrow = _NARROW.get(str(getattr(kind, "name", kind)).lower())
     if narrow is None:
@@ -247,8 +248,9 @@ def _is_missing(value: Any) -> bool:
 
 
 def require_labels(labels: Sequence[Any]) -> None:
-    """Raise InputError for a missing label (NaN, None, an empty text) or two labels that are the same by the rule. Words such as NA
-    stay.
+    """Raise InputError for a missing label (NaN, None, an empty text) or two labels that are the same by the rule.
+
+    Words such as NA are allowed.
     """
     seen: dict[Any, Any] = {}
     equal: dict[Any, Any] = {}

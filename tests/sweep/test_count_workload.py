@@ -264,7 +264,7 @@ def test_the_support_is_kept_and_said_to_be_declared():
             {"name": "discrete-gaussian", "epsilon": 1.0},
             r"mechanism\.delta is not given. discrete-gaussian meets epsilon together with",
         ),
-        ({"name": "pseudocount", "epsilon": 1.0, "delta": 1e-6}, r"Give pseudocount, or pseudocount_factor such as 1\.5"),
+        ({"name": "pseudocount", "epsilon": 1.0, "delta": 1e-6}, r"Give either pseudocount or pseudocount_factor, such as 1\.5"),
         ({"name": "pseudocount", **TARGET, "pseudocount": 9.0}, "and not both"),
         (
             {"name": "pseudocount", **TARGET, "postprocess": "floor"},
@@ -296,7 +296,7 @@ def test_what_no_mechanism_can_meet_fails_its_cell_and_says_why(tmp_path):
     axes = {"name": NAMES, "epsilon": [0.01, 2.0]}
     outcome = _run(_config(axes, {"delta": 1e-4, "pseudocount": 9.0}), tmp_path / "out")
     assert outcome.failed == 1
-    assert "a larger pseudocount is needed" in str(
+    assert "raise pseudocount" in str(
         sweep.open(tmp_path / "out")["error"].sel(name="pseudocount", epsilon=0.01).item()
     )
 
