@@ -58,6 +58,7 @@ class NoiseDraw:
     postprocess: str
 
     def __call__(self, key: Array, parameters: Any, counts: Any, support: Any, first: Any, n: int) -> Array:
+        """The private tables first, ..., first + n - 1, each fixed by the key and its number."""
         keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(first + jnp.arange(n, dtype=jnp.uint32))
         noisy = counts[None] + jax.vmap(lambda k: self.noise(k, counts, parameters))(keys)
         return POST_PROCESSING[self.postprocess](noisy, support)

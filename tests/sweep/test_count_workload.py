@@ -296,9 +296,7 @@ def test_what_no_mechanism_can_meet_fails_its_cell_and_says_why(tmp_path):
     axes = {"name": NAMES, "epsilon": [0.01, 2.0]}
     outcome = _run(_config(axes, {"delta": 1e-4, "pseudocount": 9.0}), tmp_path / "out")
     assert outcome.failed == 1
-    assert "raise pseudocount" in str(
-        sweep.open(tmp_path / "out")["error"].sel(name="pseudocount", epsilon=0.01).item()
-    )
+    assert "raise pseudocount" in str(sweep.open(tmp_path / "out")["error"].sel(name="pseudocount", epsilon=0.01).item())
 
 
 def test_counts_beyond_the_type_and_data_of_another_kind_are_refused():
