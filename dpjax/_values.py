@@ -2,19 +2,16 @@
 
 The rule is the same for text files, parquet, data frames and arrays, in research and in release (docs/reading.md):
 
-1. Space at the ends is not part of a value (including zero-width characters and a byte-order mark). A line break inside is a line
-feed. Text is in
-   Unicode's normal form C.
-2. A whole number has one spelling, its digits: `1.0`, `1.`, `+1`, `1e+00` and the floating number 1.0 are `1`. A number with a
-fraction keeps its
-   digits (`1.10` is not `1.1`). An exponent without a sign does not make a number (`1e5` may be hexadecimal). Leading zeros stay (`007`), and so
-   does the text `-0`.
-3. A date with the time 00:00:00 is the date, because programs write a column of dates so. A date with another time has a space
-before the time and
-   no zeros at the end of its seconds. `2 days 00:00:00` is `2 days`. A float32 or float16 is the number of its shortest digits: 0.1 is `0.1`.
-4. A missing value is neither a label nor a person: an empty cell, None, NaN, NaT, NA and the words in `MISSING`, in any case. A
-public list of labels
-   that contains such a word keeps it.
+1. Space at the ends is not part of a value (including zero-width characters and a byte-order mark). A line break inside is a line feed.
+   Text is in Unicode's normal form C.
+2. A whole number has one spelling, its digits: `1.0`, `1.`, `+1`, `1e+00` and the floating number 1.0 are `1`. A number with a fraction
+   keeps its digits (`1.10` is not `1.1`). An exponent without a sign does not make a number (`1e5` may be hexadecimal). Leading zeros
+   stay (`007`), and so does the text `-0`.
+3. A date with the time 00:00:00 is the date, because programs write a column of dates so. A date with another time has a space before
+   the time and no zeros at the end of its seconds. `2 days 00:00:00` is `2 days`. A float32 or float16 is the number of its shortest
+   digits: 0.1 is `0.1`.
+4. A missing value is neither a label nor a person: an empty cell, None, NaN, NaT, NA and the words in `MISSING`, in any case. A public
+   list of labels that contains such a word keeps it.
 
 The form of a value depends only on that value, never on other records, so that one more record changes no other record's label.
 """

@@ -11,13 +11,12 @@ The cost is n |E| for each step.
 *The guarantee.* By the chain rule and Lemma 1 the loss between trajectories w and v is at most sum_t 2 c_t G_avg(w_t, v_t). With D = max
 G_avg, let epsilon_t = 2 c_t D: the most that one changed state at time t costs.
 
-* Definition 4 (sum_t G_sym <= rho): the worst neighbour puts all of rho where c_t is largest, so the guarantee is 2 rho max_t c_t. Every
-c_t may be as
-  large as the largest, and nothing can be traded between steps: the constant scale is best. Use `TrajectoryMechanism`.
-* Up to b states differ, by any amount: the guarantee is the sum of the b largest epsilon_t. For b = 1 that is the largest, and the constant
-scale is again
-  best. For b >= 2 the epsilon of one step can be traded for that of another. For b = n (a neighbour may differ in every step) the constraint is
-  sum_t epsilon_t <= total.
+* Definition 4 (sum_t G_sym <= rho): the worst neighbour puts all of rho where c_t is largest, so the guarantee is 2 rho max_t c_t.
+  Every c_t may be as large as the largest, and nothing can be traded between steps: the constant scale is best. Use
+  `TrajectoryMechanism`.
+* Up to b states differ, by any amount: the guarantee is the sum of the b largest epsilon_t. For b = 1 that is the largest, and the
+  constant scale is again best. For b >= 2 the epsilon of one step can be traded for that of another. For b = n (a neighbour may
+  differ in every step) the constraint is sum_t epsilon_t <= total.
 
 *The design* (`epsilon_schedule`). The scales minimise a weighted sum of the expected errors E V_t, exact over the public chain's own
 trajectories, over epsilon_t = total e^{theta_t} / (sum of the b largest e^{theta}). Proofs: the docs, "Design".

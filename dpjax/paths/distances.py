@@ -17,9 +17,9 @@ privacy proof with it. Where P(i, i) = 0 it gives an exact match the coin 0, an 
 
 *Methods*, which agree up to rounding:
 
-| method | work | for | |---|---|---| | "dijkstra" | SciPy on the reversed graph, a heap for each target | few targets, nothing to
-compile | | "relaxation" | JAX, edges x targets x sweeps | many targets of a sparse graph | | "floyd_warshall" | JAX, n^3 | all
-pairs of a dense graph |
+- "dijkstra": SciPy on the reversed graph, a heap for each target. For few targets; compiles nothing.
+- "relaxation": JAX, edges x targets x sweeps. For many targets of a sparse graph.
+- "floyd_warshall": JAX, n^3. For all pairs of a dense graph.
 
 "auto" compares rough times measured on two CPU cores, with about 2 s of compilation; see `choose_method`.
 
