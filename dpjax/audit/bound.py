@@ -80,8 +80,16 @@ def delta_limit(hits_p: Counts, draws_p: Counts, hits_q: Counts, draws_q: Counts
         epsilon: Nats, 0 to 700.
         risk: The probability of a wrong limit, in (0, 1).
 
+    Returns:
+        A lower limit of delta, in the shape of the counts.
+
     Source:
         Clopper and Pearson (1934).
+
+    Example:
+        >>> from dpjax.audit import delta_limit
+        >>> round(float(delta_limit(60, 100, 20, 100, 0.5, 0.05)), 3)
+        0.016
     """
     require_number(epsilon, "epsilon", "give a finite number of nats, 0 or more, up to 700", lambda x: 0 <= x <= 700)
     below, above = lower_limit(hits_p, draws_p, risk / 2), upper_limit(hits_q, draws_q, risk / 2)
@@ -198,11 +206,13 @@ def lower_bound(samples_p: Any, samples_q: Any, *, delta: float = 0.0, confidenc
 
     Args:
         samples_p: Draws under p, (n,), n at least 20. Floats are scores: the log-likelihood ratio, an increasing function of it, or any
-            guess;
-            they may be infinite. Whole numbers and booleans are categories without an order.
+            guess; they may be infinite. Whole numbers and booleans are categories without an order.
         samples_q: Draws under q, equally many, of the same kind.
         delta: In [0, 1).
         confidence: In (0, 1).
+
+    Returns:
+        An `AuditResult`.
 
     Raises:
         InputError: A score is NaN, or an argument is out of range.
@@ -253,6 +263,16 @@ def audit(
         score: A function from outputs to n scores or categories. Default: the outputs themselves.
         delta: In [0, 1).
         confidence: In (0, 1).
+
+    Returns:
+        An `AuditResult`.
+
+    Example:
+        >>> import jax
+        >>> from dpjax.audit import audit
+        >>> p, q = (lambda key, n, a=a: jax.random.bernoulli(key, a, (n,)) for a in (0.75, 0.25))
+        >>> audit(p, q, jax.random.key(0), 20_000).refutes(0.5)
+        True
     """
     key = checked_key(key)
     require_whole(n, "n", f"ask for {LEAST} draws or more, a whole number", least=LEAST)

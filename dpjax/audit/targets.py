@@ -70,6 +70,9 @@ def dirichlet_target(
         claimed: The claimed epsilon. Default: the exact one.
         drawn_by: The mechanism that draws. Default: m.
 
+    Returns:
+        A `Target`, which has the method `audit`.
+
     Example:
         >>> import jax
         >>> from dpjax import DirichletMechanism
@@ -102,6 +105,17 @@ def count_target(
         delta: The delta of the audit.
         claimed: The claimed epsilon. Default: the exact one.
         drawn_by: The mechanism that draws. Default: m.
+
+    Returns:
+        A `Target`, which has the method `audit`.
+
+    Example:
+        >>> import jax
+        >>> from dpjax.audit import count_target
+        >>> from dpjax.counts import PseudocountMechanism
+        >>> target = count_target(PseudocountMechanism(scale=0.5, pseudocount=10.0), 1e-3)
+        >>> target.audit(jax.random.key(0), 1000).refutes(target.claimed)
+        False
     """
     require_kind(m, "m", CountMechanism, "give a mechanism of dpjax.counts")
     pair, one = m.audit_pair(), drawn_by or m
@@ -125,6 +139,9 @@ def matrix_target(
         delta: The delta of the audit, in (0, 1).
         claimed: The claimed epsilon. Default: the exact one.
         drawn_by: The mechanism that draws. Default: m.
+
+    Returns:
+        A `Target`, which has the method `audit`.
     """
     rows, drawn = m.rows, np.flatnonzero(~(m.rows.constant | np.asarray(m.withheld)))
     require(
@@ -171,6 +188,17 @@ def trajectory_target(m: TrajectoryProtocol, *, claimed: float | None = None, dr
         m: The mechanism that makes the claim.
         claimed: The claimed epsilon. Default: the proved bound for these trajectories.
         drawn_by: The mechanism that draws. Default: m.
+
+    Returns:
+        A `Target`, which has the method `audit`.
+
+    Example:
+        >>> from dpjax import MarkovChain, TrajectoryMechanism
+        >>> from dpjax.audit import trajectory_target
+        >>> chain = MarkovChain.from_matrix([[0.6, 0.3, 0.1], [0.2, 0.6, 0.2], [0.1, 0.3, 0.6]])
+        >>> target = trajectory_target(TrajectoryMechanism.under_hamming(chain, epsilon=4.0))
+        >>> target.exact <= target.claimed
+        True
     """
     require_mechanism(m)
     pair, one, n = m.worst_pair(), drawn_by or m, m.graph.n_states
@@ -198,6 +226,15 @@ def selection_target(
         form: The form of the draw; see `permute_and_flip.sample`.
         claimed: The claimed epsilon. Default: scale times the range of the difference of the costs.
         drawn_at: The scale of the draws. Default: `scale`.
+
+    Returns:
+        A `Target`, which has the method `audit`.
+
+    Example:
+        >>> from dpjax.audit import selection_target
+        >>> target = selection_target([0.0, 1.0], [1.0, 0.0], 1.0)
+        >>> round(target.exact, 3), target.claimed
+        (1.49, 2.0)
     """
     p, q = np.asarray(costs_p, np.float64), np.asarray(costs_q, np.float64)
     require(p.shape == q.shape and p.ndim == 1, "costs_q", costs_q, "pass two vectors of costs of the same length")

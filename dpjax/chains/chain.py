@@ -1,12 +1,12 @@
 """A Markov chain on finitely many labelled states, with arrays on the host or traced.
 
-P_ij = P(next state is j | state is i); each row sums to 1. From counts C the chain is the maximum-likelihood estimate P_ij = C_ij /
-sum_l C_il. A row without counts has no estimate: it raises an error, and no value is guessed.
+P_ij = P(next state is j | state is i); each row sums to 1. From counts C the chain is the maximum-likelihood estimate P_ij = C_ij / sum_l
+C_il. A row without counts has no estimate: it raises an error, and no value is guessed.
 
 *A pytree.* The leaves are the probabilities (the matrix of a dense chain, the stored entries of a sparse chain) and the initial
-distribution, if the chain has one. Labels and the positions of sparse entries are static: compared by content, hashed once for each
-chain. Counts are not part of the pytree, because a transformation may return other probabilities. A chain that comes out of a
-transformation has no counts and is not checked.
+distribution, if the chain has one. Labels and the positions of sparse entries are static: compared by content, hashed once for each chain.
+Counts are not part of the pytree, because a transformation may return other probabilities. A chain that comes out of a transformation has
+no counts and is not checked.
 """
 
 from __future__ import annotations
@@ -105,12 +105,11 @@ Matrix = Any  # Float[np.ndarray, "n n"] | csr_array of the host; Float[Array, "
 class MarkovChain:
     """A Markov chain. Make one with `from_counts`, `from_matrix`, `from_trajectories` or `from_pairs`, which check their input.
 
-    A registered pytree: see the module. A chain that comes out of `jax.vmap` holds a batch; its methods take one chain, so use
-    `jax.vmap` for them too.
+    A registered pytree: see the module. A chain that comes out of `jax.vmap` holds a batch; its methods take one chain, so use `jax.vmap`
+    for them too.
 
     Args:
-        matrix: The transition matrix in float64: a NumPy array, (n, n), or a csr_array. In a chain that is traced, or that came out
-            of a
+        matrix: The transition matrix in float64: a NumPy array, (n, n), or a csr_array. In a chain that is traced, or that came out of a
             transformation: a JAX array or `SparseRows`. Arrays are read-only.
         labels: n distinct hashable labels. Default of the constructors: 0 to n - 1.
         counts: int64, in the form of `matrix`. None if the chain came from a matrix or from a transformation.
@@ -161,10 +160,9 @@ class MarkovChain:
         """The chain of one transition matrix. For a batch use `jax.vmap`.
 
         Args:
-            P: Transition probabilities, (n, n): dense, sparse or labelled. Rows must sum to 1 within 1e-9 (1e-5 if P is float32);
-                they are divided
-                by their sums in float64. A traced P must be dense. It keeps its values and dtype, every entry may be a transition, and only
-                `dpjax.debug_checks` checks it.
+            P: Transition probabilities, (n, n): dense, sparse or labelled. Rows must sum to 1 within 1e-9 (1e-5 if P is float32); they are
+                divided by their sums in float64. A traced P must be dense. It keeps its values and dtype, every entry may be a transition,
+                and only `dpjax.debug_checks` checks it.
             labels: n labels. Default: those of `P`, else 0 to n - 1.
             initial: The distribution of the first state, (n,) or by label.
 
@@ -183,8 +181,7 @@ class MarkovChain:
         Args:
             sequences: A list of sequences of states.
             initial: The distribution of the first state, (n,) or by label.
-            labels: The states and their order. Words such as NA are states only if they are listed here; otherwise they are missing
-                values.
+            labels: The states and their order. Words such as NA are states only if they are listed here; otherwise they are missing values.
                 Default: the states that occur, sorted, or in order of occurrence if they cannot be sorted.
 
         Raises:
@@ -249,8 +246,7 @@ class MarkovChain:
     def stationary_distribution(self) -> Float[np.ndarray, " n"] | Float[Array, "*batch n"]:
         """The stationary distribution, (n,), float64; zero on transient states.
 
-        A chain that holds JAX arrays gives `dpjax.stationary_distribution` of its dense matrix, in its dtype: traced and
-        differentiable.
+        A chain that holds JAX arrays gives `dpjax.stationary_distribution` of its dense matrix, in its dtype: traced and differentiable.
 
         Raises:
             InputError: The chain has several closed classes; the error names them.
@@ -288,9 +284,8 @@ class MarkovChain:
     def largest_class(self) -> MarkovChain:
         """On the host: the chain on the largest strongly connected class. At a tie, the class with the smallest index.
 
-        A chain with counts keeps the counts inside the class. In a chain without counts each row is divided by its sum inside the
-        class. `initial` is restricted to the class and divided by its sum. The chain may leave this class and never return: see
-        `closed_class`.
+        A chain with counts keeps the counts inside the class. In a chain without counts each row is divided by its sum inside the class.
+        `initial` is restricted to the class and divided by its sum. The chain may leave this class and never return: see `closed_class`.
 
         Raises:
             InputError: The class has one state, or `initial` is zero on it.

@@ -1,18 +1,17 @@
 """Counts of transitions, the classes and the period of a chain, and the checks of a transition matrix.
 
-*Precision.* A JAX array keeps its dtype and gives a JAX array, also under a trace (where values cannot be checked). NumPy reads
-everything else: float32 stays float32, all other types become float64, and the result is a NumPy array. So float64 survives where
-JAX's default is float32. A docstring that writes (*batch, n, n) allows leading batch axes. Other functions take one matrix: use
-`jax.vmap` for several.
+*Precision.* A JAX array keeps its dtype and gives a JAX array, also under a trace (where values cannot be checked). NumPy reads everything
+else: float32 stays float32, all other types become float64, and the result is a NumPy array. So float64 survives where JAX's default is
+float32. A docstring that writes (*batch, n, n) allows leading batch axes. Other functions take one matrix: use `jax.vmap` for several.
 
-*Classes and period*, on the host. They depend only on the pattern of the matrix: the graph with an edge i -> j where P_ij > 0. Two
-states communicate when each reaches the other. The classes are the strongly connected components of the graph. A class is closed
-when no edge leaves it. A state outside every closed class is transient. A chain is irreducible when all its states form one class.
-Its period is the greatest common divisor of the lengths of its cycles. With levels l_i (the number of edges on a shortest path from
-state 0 to i) the period is the gcd over edges i -> j of l_i + 1 - l_j.
+*Classes and period*, on the host. They depend only on the pattern of the matrix: the graph with an edge i -> j where P_ij > 0. Two states
+communicate when each reaches the other. The classes are the strongly connected components of the graph. A class is closed when no edge
+leaves it. A state outside every closed class is transient. A chain is irreducible when all its states form one class. Its period is the
+greatest common divisor of the lengths of its cycles. With levels l_i (the number of edges on a shortest path from state 0 to i) the period
+is the gcd over edges i -> j of l_i + 1 - l_j.
 
-*Counts.* C_ij is the number of times that state j followed state i. A table of counts is dense up to 1,024 states and a csr_array
-above. Counts are whole numbers of at most 2^53. Floats are accepted where each is a whole number.
+*Counts.* C_ij is the number of times that state j followed state i. A table of counts is dense up to 1,024 states and a csr_array above.
+Counts are whole numbers of at most 2^53. Floats are accepted where each is a whole number.
 """
 
 from __future__ import annotations
@@ -213,6 +212,11 @@ def closed_classes(P: Any) -> list[Int[np.ndarray, _]]:
 
     Args:
         P: Probabilities or counts, (n, n): dense, sparse, labelled, or a MarkovChain.
+
+    Example:
+        >>> from dpjax.chains import closed_classes
+        >>> [states.tolist() for states in closed_classes([[0.5, 0.5], [0.0, 1.0]])]
+        [[1]]
     """
     pattern, classes = support(P), communicating_classes(P)
     member = _membership(classes, pattern.shape[0])
@@ -257,6 +261,11 @@ def period(P: Any) -> int:
 
     Raises:
         InputError: The chain is reducible.
+
+    Example:
+        >>> from dpjax.chains import period
+        >>> period([[0, 1], [1, 0]])
+        2
     """
     from scipy.sparse import csgraph
 
@@ -324,8 +333,7 @@ def counts_of_pairs(pairs: Any, labels: Any = None) -> tuple[Counts, Labels]:
 
     Args:
         pairs: Pairs (from, to), a frame with such columns, or a graph.
-        labels: The labels and their order. Default: the labels that occur, sorted, or in order of occurrence if they cannot be
-            sorted.
+        labels: The labels and their order. Default: the labels that occur, sorted, or in order of occurrence if they cannot be sorted.
 
     Raises:
         InputError: An element is not a pair, or a state is not among `labels`.
@@ -350,8 +358,7 @@ def counts_of_trajectories(sequences: Any, labels: Any = None) -> tuple[Counts, 
 
     Args:
         sequences: A list of sequences of states.
-        labels: The labels and their order. Default: the labels that occur, sorted, or in order of occurrence if they cannot be
-            sorted.
+        labels: The labels and their order. Default: the labels that occur, sorted, or in order of occurrence if they cannot be sorted.
 
     Raises:
         InputError: `sequences` is one sequence or holds texts instead of sequences, or a state is missing or not among `labels`.
@@ -388,16 +395,16 @@ def _sequences(sequences: Any) -> list[list[Any]]:
 def largest_class_of_counts(counts: Any, labels: Sequence[Hashable] | None = None) -> tuple[Counts, Labels]:
     """On the host: the counts inside the largest strongly connected class, and the labels of its states.
 
-    One restriction is enough. In a class of two or more states every state has a path to another state of the class, so that no row
-    of the result is empty.
+    One restriction is enough. In a class of two or more states every state has a path to another state of the class, so that no row of the
+    result is empty.
 
     Args:
         counts: Whole numbers, (n, n), dense or sparse.
         labels: n labels. Default: 0 to n - 1.
 
     Returns:
-        The counts, in the form of `counts`, and the labels, of the class with the most states (at a tie, the class with the
-        smallest index).
+        The counts, in the form of `counts`, and the labels, of the class with the most states (at a tie, the class with the smallest
+        index).
 
     Raises:
         InputError: Every class has one state.

@@ -1,56 +1,53 @@
 """The stationary distribution of a Markov chain: pi = pi P, pi >= 0, sum pi = 1.
 
-It is unique when the chain has one closed class, and then zero on transient states. A chain with several closed classes has one
-stationary distribution for each, and all their mixtures. To ask for *the* stationary distribution is then an error, which names the
-classes.
+It is unique when the chain has one closed class, and then zero on transient states. A chain with several closed classes has one stationary
+distribution for each, and all their mixtures. To ask for *the* stationary distribution is then an error, which names the classes.
 
 Symbols: P is a transition matrix of n states, pi its stationary distribution, Q = P - I.
 
-*Method.* Dense matrices use the elimination of Grassmann, Taksar and Heyman (GTH, 1985) in blocks (`gth`). Its result is NaN if
-there are several closed classes or if a mean time is beyond the range of the dtype. A finite result needs no look at the graph.
-Only a matrix with a NaN is examined again, restricted to its closed class. Sparse chains too large for GTH use SciPy's sparse LU on
-all states but a frequent one. That result is accepted only if every entry is positive, the residual sum |pi P - pi| is at most
-1e-12, and the solve keeps nine digits (six above 8,192 states).
+*Method.* Dense matrices use the elimination of Grassmann, Taksar and Heyman (GTH, 1985) in blocks (`gth`). Its result is NaN if there are
+several closed classes or if a mean time is beyond the range of the dtype. A finite result needs no look at the graph. Only a matrix with a
+NaN is examined again, restricted to its closed class. Sparse chains too large for GTH use SciPy's sparse LU on all states but a frequent
+one. That result is accepted only if every entry is positive, the residual sum |pi P - pi| is at most 1e-12, and the solve keeps nine digits
+(six above 8,192 states).
 
 *Censoring.* Split the states into J (kept) and K (eliminated). The chain watched on J alone has the transition matrix
 
     P_JJ + P_JK N P_KJ,    N = (D - A)^{-1}.
 
-A is P_KK without its diagonal, and D_kk = sum_{j in K, j != k} P_kj + sum_{j in J} P_kj. D is the diagonal of I - P_KK, written as
-a sum of the probabilities that leave k, never as 1 - P_kk. The stationary distribution of P extends that of the censored chain by
-pi_K = pi_J P_JK N. States are eliminated in panels from the last to the first until only state 0 is left. Then pi is filled in from
-state 0 up and normalised.
+A is P_KK without its diagonal, and D_kk = sum_{j in K, j != k} P_kj + sum_{j in J} P_kj. D is the diagonal of I - P_KK, written as a sum of
+the probabilities that leave k, never as 1 - P_kk. The stationary distribution of P extends that of the censored chain by pi_K = pi_J P_JK
+N. States are eliminated in panels from the last to the first until only state 0 is left. Then pi is filled in from state 0 up and
+normalised.
 
-*No subtractions.* N comes from Gauss-Jordan elimination in place. Pivot k divides its row by s_k (the probability that leaves k for
-states not yet eliminated) and adds multiples of it to the others; all terms are >= 0. Sums, products and quotients of numbers >= 0
-keep relative errors. Each entry of pi therefore has a small relative error however nearly decomposable the chain is, where a linear
-solve may lose every digit (O'Cinneide 1993 has the bounds for the unblocked form). Only off-diagonal entries are read.
+*No subtractions.* N comes from Gauss-Jordan elimination in place. Pivot k divides its row by s_k (the probability that leaves k for states
+not yet eliminated) and adds multiples of it to the others; all terms are >= 0. Sums, products and quotients of numbers >= 0 keep relative
+errors. Each entry of pi therefore has a small relative error however nearly decomposable the chain is, where a linear solve may lose every
+digit (O'Cinneide 1993 has the bounds for the unblocked form). Only off-diagonal entries are read.
 
 *Few states*, up to 8, are eliminated one at a time and entry by entry, with the same sums and products. For k = n-1, ..., 1:
 
     s_k = sum_{j < k} P_kj,    P_ik <- P_ik / s_k,    P_ij <- P_ij + P_ik P_kj    for i, j < k, i != j;
 
-then w_0 = 1, w_k = sum_{i < k} w_i P_ik, and pi = w / sum w. The n^3 / 3 steps are elementwise operations on arrays as long as the
-batch. Nothing is masked, no diagonal entry is computed, and the compiler keeps a step in registers and spreads the batch over the
-cores. The program grows as n^3, hence the limit.
+then w_0 = 1, w_k = sum_{i < k} w_i P_ik, and pi = w / sum w. The n^3 / 3 steps are elementwise operations on arrays as long as the batch.
+Nothing is masked, no diagonal entry is computed, and the compiler keeps a step in registers and spreads the batch over the cores. The
+program grows as n^3, hence the limit.
 
-*Condition.* Every state must be able to reach state 0. Then all s_k > 0 and pi is unique. Otherwise some s_k = 0 and the whole pi
-of that matrix is NaN. Such a matrix is eliminated once more, towards a state of a closed class (`closed_state`). A matrix that is
-NaN after that has several closed classes, or a mean number of visits beyond the range of the dtype (3e38 in float32).
-`stationary_distribution` examines it.
+*Condition.* Every state must be able to reach state 0. Then all s_k > 0 and pi is unique. Otherwise some s_k = 0 and the whole pi of that
+matrix is NaN. Such a matrix is eliminated once more, towards a state of a closed class (`closed_state`). A matrix that is NaN after that
+has several closed classes, or a mean number of visits beyond the range of the dtype (3e38 in float32). `stationary_distribution` examines
+it.
 
-*The pivot.* `reduced_inverse` is N for K = all states but the pivot p, bordered by zeros: G_ij is the mean number of visits to j
-before p from i, with a small relative error for every p. The group inverse of I - P is a difference made of it: A# = (I - 1 pi) G
-(I - 1 pi). By
+*The pivot.* `reduced_inverse` is N for K = all states but the pivot p, bordered by zeros: G_ij is the mean number of visits to j before p
+from i, with a small relative error for every p. The group inverse of I - P is a difference made of it: A# = (I - 1 pi) G (I - 1 pi). By
 
     G_ij = A#_ij - A#_pj - (pi_j / pi_p) (A#_ip - A#_pp),        pi_j sum_l G_il = (pi_j / pi_p) (A#_pp - A#_ip),
 
-if p is a most frequent state, pi_j <= pi_p, no term is larger than 4 max |A#| and the difference loses no digits of the largest
-entry. If p is rare, the terms and the error are larger by 1 / pi_p.
+if p is a most frequent state, pi_j <= pi_p, no term is larger than 4 max |A#| and the difference loses no digits of the largest entry. If p
+is rare, the terms and the error are larger by 1 / pi_p.
 
-*Derivative.* Let dQ be the tangent off the diagonal, completed so that rows sum to 0 (the function does not read the diagonal).
-Then dpi = pi dQ A# = (x - (sum x) pi), x = pi dQ G, and dG = G dQ G. One elimination gives derivatives of any order; none is
-unrolled.
+*Derivative.* Let dQ be the tangent off the diagonal, completed so that rows sum to 0 (the function does not read the diagonal). Then dpi =
+pi dQ A# = (x - (sum x) pi), x = pi dQ G, and dG = G dQ G. One elimination gives derivatives of any order; none is unrolled.
 """
 
 from __future__ import annotations
@@ -345,16 +342,15 @@ _VISITS_OF_MANY = 1e10  # it keeps six: for chains with too many states for GTH
 def stationary_distribution(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n"]:
     """The stationary distribution of each chain: pi = pi P, pi >= 0, sum pi = 1.
 
-    Works under jit, vmap and scan; differentiable to any order in the entries off the diagonal (a diagonal entry is 1 minus the
-    others of its row). A trace checks nothing: a matrix with several closed classes gives NaN.
+    Works under jit, vmap and scan; differentiable to any order in the entries off the diagonal (a diagonal entry is 1 minus the others of
+    its row). A trace checks nothing: a matrix with several closed classes gives NaN.
 
     Args:
         P: Transition matrices, (*batch, n, n), n >= 2. Rows must sum to 1 within 1e-9 in float64, 1e-5 in float32.
 
     Returns:
-        Stationary distributions, (*batch, n), zero on transient states. A JAX array gives a JAX array; NumPy gives NumPy (float64
-        unless P is
-        float32).
+        Stationary distributions, (*batch, n), zero on transient states. A JAX array gives a JAX array; NumPy gives NumPy (float64 unless P
+        is float32).
 
     Raises:
         InputError: A matrix is not stochastic, or has several closed classes, which the error names.
@@ -442,14 +438,13 @@ def stationary_of_chain(P: Any, labels: tuple[Any, ...] | None = None) -> Float[
 def _sparse_solve(P: sparse.csr_array) -> Float[np.ndarray, " n"]:
     """The stationary distribution of a sparse chain: a checked sparse solve, or GTH where the solve is not accurate enough.
 
-    The solve gives pi relative to the pivot, a frequent state, from the equations of the other states; then it is normalised and
-    checked. The first pivot is the state with the largest column of P. If another state comes out more frequent, it is the pivot of
-    a second solve. A rare pivot would lose digits, because all other entries are found relative to it.
+    The solve gives pi relative to the pivot, a frequent state, from the equations of the other states; then it is normalised and checked.
+    The first pivot is the state with the largest column of P. If another state comes out more frequent, it is the pivot of a second solve.
+    A rare pivot would lose digits, because all other entries are found relative to it.
 
-    A small residual proves little in a nearly decomposable chain. The solve subtracts, and loses log10 of the mean number of visits
-    between two visits of the pivot in digits. That number is ||(I - P_KK)^{-1}||, estimated from the factors (Higham and Tisseur
-    2000). Above `_VISITS` the chain is made dense for GTH, which subtracts nothing, up to `_DENSE_AT_MOST` states. A larger chain
-    is an error.
+    A small residual proves little in a nearly decomposable chain. The solve subtracts, and loses log10 of the mean number of visits between
+    two visits of the pivot in digits. That number is ||(I - P_KK)^{-1}||, estimated from the factors (Higham and Tisseur 2000). Above
+    `_VISITS` the chain is made dense for GTH, which subtracts nothing, up to `_DENSE_AT_MOST` states. A larger chain is an error.
     """
     first = int(np.argmax(P.sum(axis=0)))
     pi, visits = _solved_without(P, first)

@@ -87,7 +87,7 @@ def composed_delta(releases: Releases, epsilon: Real, *, grid: Number = GRID, ta
         tail: The probability of a loss beyond the grid, counted as infinite.
 
     Returns:
-        delta: NumPy float64, at least 1e-12.
+        delta, NumPy float64, at least 1e-12.
 
     Raises:
         InputError: The releases have several relations, or an argument is out of range.
@@ -117,9 +117,17 @@ def composed_epsilon(releases: Releases, delta: Number, *, grid: Number = GRID, 
         grid: The distance of the grid points in nats, above 0 and at most 1.
         tail: The probability of a loss beyond the grid, counted as infinite.
 
+    Returns:
+        Nats, NumPy float64.
+
     Raises:
         InputError: The releases have several relations, or an argument is out of range.
         ImportError: The extra `accounting` is not installed.
+
+    Example:
+        >>> from dpjax.counts import PseudocountMechanism, composed_epsilon
+        >>> round(float(composed_epsilon([(PseudocountMechanism(scale=0.5, pseudocount=10.0), 2)], 1e-4)), 2)
+        1.61
     """
     require_concrete(delta, "delta", "compose outside the transformed function")
     require(bool(check_delta(delta) >= 10 * CONVOLVED), "delta", delta, "composed losses are accurate to 1e-12: pass 1e-11 or more")

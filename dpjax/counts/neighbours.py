@@ -32,6 +32,11 @@ class PersonBound:
     Args:
         records: The most records of a person, 1 to 10,000.
         per_row: The most records of a person in one row. Default: no bound of its own.
+
+    Example:
+        >>> from dpjax.counts import PersonBound
+        >>> PersonBound(5, per_row=2).in_words()
+        'at most 5 records of a person are kept and 2 in a row'
     """
 
     records: int

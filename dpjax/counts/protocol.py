@@ -1,9 +1,9 @@
 """The protocol of a mechanism on a table of counts, and the registry that sweep, compare, audit, release and the command use.
 
-A mechanism is a frozen object of public parameters. It states its guarantee (`exact_delta`, `exact_epsilon`), can be found from a
-target (`calibrate`), and simulates private tables (`privatize`, `law`). A release draws with another type, `ExactSampler`: rational
-parameters verified at the target, whole-number arithmetic, the operating system's entropy. Nothing that draws floats is an
-`ExactSampler`, and `release` accepts nothing else.
+A mechanism is a frozen object of public parameters. It states its guarantee (`exact_delta`, `exact_epsilon`), can be found from a target
+(`calibrate`), and simulates private tables (`privatize`, `law`). A release draws with another type, `ExactSampler`: rational parameters
+verified at the target, whole-number arithmetic, the operating system's entropy. Nothing that draws floats is an `ExactSampler`, and
+`release` accepts nothing else.
 
     register(cls)                       in the file of the mechanism, once
     names()                             the registered names, in order of registration
@@ -11,8 +11,8 @@ parameters verified at the target, whole-number arithmetic, the operating system
     calibrated(name, target, ...)       the mechanism that meets the target
     exact_sampler(name, target, plan)   the sampler of a release at the target
 
-The options of a mechanism are the fields of its `OPTIONS` model, each with a title and a unit. The table of a sweep, its axes and
-the command are built from them, so that an option is declared only beside the mechanism that uses it.
+The options of a mechanism are the fields of its `OPTIONS` model, each with a title and a unit. The table of a sweep, its axes and the
+command are built from them, so that an option is declared only beside the mechanism that uses it.
 """
 
 from __future__ import annotations
@@ -69,7 +69,12 @@ class Target:
 
 
 class Planning(NamedTuple):
-    """Public guesses for a typical row: its supported cells and its records. They limit nothing, and no guarantee depends on them."""
+    """Public guesses for a typical row: its supported cells and its records. They limit nothing, and no guarantee depends on them.
+
+    Args:
+        cells: Supported cells of a typical row.
+        row_records: Records of a typical row.
+    """
 
     cells: int
     row_records: float
@@ -78,9 +83,8 @@ class Planning(NamedTuple):
 class Law(NamedTuple):
     """A mechanism's law on one table, for a compiled program: `parameters`, a pytree of arrays, and the function that draws.
 
-    draw(key, parameters, counts, support, first, n) gives the private shares (n, rows, columns) numbered first, ..., first + n - 1,
-    each fixed by the key and its number. It is pure. Mechanisms of one kind share one function (by equality), so that a grid
-    compiles once.
+    draw(key, parameters, counts, support, first, n) gives the private shares (n, rows, columns) numbered first, ..., first + n - 1, each
+    fixed by the key and its number. It is pure. Mechanisms of one kind share one function (by equality), so that a grid compiles once.
     """
 
     parameters: Any
@@ -462,6 +466,11 @@ def exact_sampler(name: str, target: Target, planning: Planning, **options: Any)
 
     Raises:
         InputError: No mechanism meets the target, or there is no exact sampler.
+
+    Example:
+        >>> from dpjax import counts
+        >>> str(counts.exact_sampler("laplace", counts.Target(0.5, 0.0), counts.Planning(5, 100.0)).parameter)
+        '4'
     """
     cls = mechanism(name)
     planned = cls.planned(target, planning, **checked_options(cls, options))

@@ -88,8 +88,18 @@ def certify(
         delta: The target.
         statements: Further sentences of the certificate.
 
+    Returns:
+        A `Certificate`.
+
     Raises:
         InputError: The mechanism does not meet the target; the error says which delta it has.
+
+    Example:
+        >>> from dpjax.counts import PseudocountMechanism
+        >>> from dpjax.design import certify
+        >>> certificate = certify(PseudocountMechanism(scale=0.5, pseudocount=10.0), 2.0, 1e-4)
+        >>> certificate.exact_delta <= 1e-4
+        True
     """
     require_concrete(
         (mechanism, epsilon, delta), "mechanism or target", "certify outside the transformed function: a certificate is text"
@@ -135,6 +145,15 @@ def paper_rule(*, rows: PublicRows, epsilon: float | int, delta: float) -> tuple
 
     Returns:
         The mechanism and the factor c.
+
+    Example:
+        >>> import numpy as np
+        >>> from dpjax.design import paper_rule
+        >>> from dpjax.simplex import PublicRows
+        >>> rows = PublicRows(n_records=[98, 50], support=np.ones((2, 5), bool), eta=0.1)
+        >>> mechanism, factor = paper_rule(rows=rows, epsilon=1.0, delta=0.01)
+        >>> round(factor, 4)
+        2.1086
     """
     best = MatrixMechanism.calibrate(rows=rows, epsilon=epsilon, delta=delta, unreachable="withhold")
     drawn = ~(rows.constant | np.asarray(best.withheld))

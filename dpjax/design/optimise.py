@@ -63,6 +63,9 @@ def total_variation(law: StationaryLaw, pi: Vector, weights: Weights = 1.0) -> F
         law: A `StationaryLaw`.
         pi: The stationary distribution, (*batch, n).
         weights: Weights of the states.
+
+    Returns:
+        (*batch,), differentiable. `evaluate` gives a float64.
     """
     error = folded_normal_mean(law.mean - _like(pi, law), law.variance)
     return 0.5 * (_like(weights, law) * error).sum(axis=-1)
@@ -75,6 +78,9 @@ def squared_error(law: StationaryLaw, pi: Vector, weights: Weights = 1.0) -> Flo
         law: A `StationaryLaw`.
         pi: The stationary distribution, (*batch, n).
         weights: Weights of the states.
+
+    Returns:
+        (*batch,), differentiable. `evaluate` gives a float64.
     """
     return (_like(weights, law) * ((law.mean - _like(pi, law)) ** 2 + law.variance)).sum(axis=-1)
 
@@ -86,6 +92,9 @@ def divergence(law: StationaryLaw, pi: Vector, weights: Weights = 1.0) -> Float[
         law: A `StationaryLaw`.
         pi: The stationary distribution, (*batch, n).
         weights: Weights of the states.
+
+    Returns:
+        (*batch,), differentiable. `evaluate` gives a float64.
     """
     return 0.5 * squared_error(law, pi, _like(weights, law) / _like(pi, law))
 

@@ -64,6 +64,9 @@ def walk_of(m: TrajectoryMechanism, start: Float[np.ndarray, "n n"]) -> Walk:
     Args:
         m: Mechanism 1 on the chain.
         start: The distribution of (s_0, s'_0), (n, n).
+
+    Returns:
+        A `Walk`.
     """
     arrivals, n = m.graph.arrivals, m.graph.n_states
     P = m.chain.matrix if isinstance(m.chain.matrix, np.ndarray) else m.chain.matrix.toarray()
@@ -79,6 +82,9 @@ def expected_errors(walk: Walk, scales: Float[Array, " steps"] | Float[np.ndarra
     Args:
         walk: The public facts, from `walk_of`.
         scales: The coin scales, (n,). For several schedules use `jax.vmap`.
+
+    Returns:
+        Nats, (n,).
     """
     require(np.ndim(scales) == 1, "scales", np.shape(scales), "give one scale for each step; use jax.vmap for a batch")
     dtype = jnp.result_type(scales)
@@ -219,8 +225,19 @@ def epsilon_schedule(
         seed: The seed of the random start.
         progress: A function that receives lines of text.
 
+    Returns:
+        An `EpsilonSchedule`, certified.
+
     Raises:
         InputError: An argument is invalid, or all distances of the chain are 0.
+
+    Example:
+        >>> from dpjax import MarkovChain
+        >>> from dpjax.design import epsilon_schedule
+        >>> chain = MarkovChain.from_matrix([[0.6, 0.3, 0.1], [0.2, 0.6, 0.2], [0.1, 0.3, 0.6]])
+        >>> schedule = epsilon_schedule(chain, total=6.0, n_steps=3, steps=25)
+        >>> schedule.certify() <= 6.0, schedule.loss <= schedule.constant_loss
+        (True, True)
     """
     require_concrete((chain, total, weights), "chain, total or weights", "search outside the transformed function")
     b = n_steps if changed_states is None else changed_states

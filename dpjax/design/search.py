@@ -164,8 +164,21 @@ def design_matrix(
         seed: The seed of the random starts.
         progress: A function that receives lines of text.
 
+    Returns:
+        A `MatrixDesign`, certified.
+
     Raises:
         InputError: A fact is invalid, or no design meets the target.
+
+    Example:
+        >>> import numpy as np
+        >>> from dpjax.design import design_matrix
+        >>> model = [[0.6, 0.3, 0.1], [0.2, 0.6, 0.2], [0.1, 0.3, 0.6]]  # public
+        >>> found = design_matrix(
+        ...     epsilon=1.0, delta=1e-3, n_records=1007, support=np.ones((3, 3), bool), public_model=model, steps=5
+        ... )
+        >>> found.certificate.exact_delta <= 1e-3
+        True
     """
     given = (epsilon, delta, n_records, minimum_count, public_model)
     require_concrete(given, "the target or the public facts", "search outside the transformed function")

@@ -186,7 +186,7 @@ def stationary_error_bars(
         level: The coverage of each bar, strictly between 0 and 1.
 
     Returns:
-        low and high, (n,) each: NumPy float64; a traced argument gives values in its dtype.
+        low and high, (n,) each, NumPy float64; a traced argument gives values in its dtype.
 
     Example:
         >>> import numpy as np

@@ -1,19 +1,18 @@
 """Edge lengths, shortest-path lengths and most likely paths of a Markov chain, in nats.
 
-*Edge lengths*: W(i, j) = -log P(i, j). A transition of probability 0 is not an edge: its length is +inf. A transition of
-probability 1 has length 0 and is an edge. In a SciPy sparse array every stored entry is an edge, also a stored zero. SciPy's sparse
-graph routines treat stored zeros as edges of length 0, but its dense ones treat every 0 as a missing edge, so this module gives
-SciPy only sparse arrays. Self loops keep their length W(i, i). The closure, not this module, sets the distance from a state to
-itself to 0.
+*Edge lengths*: W(i, j) = -log P(i, j). A transition of probability 0 is not an edge: its length is +inf. A transition of probability 1 has
+length 0 and is an edge. In a SciPy sparse array every stored entry is an edge, also a stored zero. SciPy's sparse graph routines treat
+stored zeros as edges of length 0, but its dense ones treat every 0 as a missing edge, so this module gives SciPy only sparse arrays. Self
+loops keep their length W(i, i). The closure, not this module, sets the distance from a state to itself to 0.
 
-*Shortest-path lengths*: G(i, j) = the smallest -log of the probability of a path from i to j, the distances of the trajectory
-paper. exp(-G(i, j)) is the probability of a most likely path from i to j (Proposition 1).
+*Shortest-path lengths*: G(i, j) = the smallest -log of the probability of a path from i to j, the distances of the trajectory paper.
+exp(-G(i, j)) is the probability of a most likely path from i to j (Proposition 1).
 
-*The diagonal.* "zero" (the default): G(i, i) = 0, so an exact match costs nothing. "cycle": G(i, i) = the shortest closed walk of
-one edge or more. The triangle inequality still holds for all triples, and so does the privacy proof, but an exact match is not
-always ranked first. The paper can also be read as G(i, i) = -log P(i, i), set after the closure. That reading is refused. Where
--log P(i, i) is longer than a closed walk through another state the triangle inequality G(i, i) <= G(i, j) + G(j, i) fails, and the
-privacy proof with it. Where P(i, i) = 0 it gives an exact match the coin 0, an infinite privacy loss.
+*The diagonal.* "zero" (the default): G(i, i) = 0, so an exact match costs nothing. "cycle": G(i, i) = the shortest closed walk of one edge
+or more. The triangle inequality still holds for all triples, and so does the privacy proof, but an exact match is not always ranked first.
+The paper can also be read as G(i, i) = -log P(i, i), set after the closure. That reading is refused. Where -log P(i, i) is longer than a
+closed walk through another state the triangle inequality G(i, i) <= G(i, j) + G(j, i) fails, and the privacy proof with it. Where P(i, i) =
+0 it gives an exact match the coin 0, an infinite privacy loss.
 
 *Methods*, which agree up to rounding:
 
@@ -23,14 +22,14 @@ privacy proof with it. Where P(i, i) = 0 it gives an exact match the coin 0, an 
 
 "auto" compares rough times measured on two CPU cores, with about 2 s of compilation; see `choose_method`.
 
-*Traced* chains, matrices and states (under `jit`, `vmap`, `grad`, `scan`) are computed in JAX, in the dtype of the chain: all pairs
-by the closure, and single targets of a sparse chain of more than 1,024 states by relaxation. Distances are differentiable along one
-shortest path, always the same one at a tie (`dpjax.paths.closure`); their second derivatives are those of -log P alone. A
-transition of probability 0 has derivative 0.
+*Traced* chains, matrices and states (under `jit`, `vmap`, `grad`, `scan`) are computed in JAX, in the dtype of the chain: all pairs by the
+closure, and single targets of a sparse chain of more than 1,024 states by relaxation. Distances are differentiable along one shortest path,
+always the same one at a tie (`dpjax.paths.closure`); their second derivatives are those of -log P alone. A transition of probability 0 has
+derivative 0.
 
-*A most likely path* between two states has the largest probability. That probability is the product of its transitions'
-probabilities, its -log is the sum of the edge lengths, and so the largest product has the smallest sum. Among paths of equal length
-the result is the path in Dijkstra's tree, always the same one for the same chain.
+*A most likely path* between two states has the largest probability. That probability is the product of its transitions' probabilities, its
+-log is the sum of the edge lengths, and so the largest product has the smallest sum. Among paths of equal length the result is the path in
+Dijkstra's tree, always the same one for the same chain.
 """
 
 from __future__ import annotations
@@ -75,9 +74,8 @@ def transition_matrix(chain: Any) -> sparse.csr_array:
 def edge_lengths(chain: Any) -> Any:
     """The edge lengths -log P of a chain, as a float64 sparse array; its stored entries are the edges, also those of length 0.
 
-    A traced chain, under jit, vmap, grad and scan, gives lengths in its own dtype, unchecked: a dense array (n, n) with +inf where
-    P is 0, or, for a sparse chain, the `dpjax.chains.chain.SparseRows` of its entries. The derivative is -1 / P, and 0 where P is
-    0.
+    A traced chain, under jit, vmap, grad and scan, gives lengths in its own dtype, unchecked: a dense array (n, n) with +inf where P is 0,
+    or, for a sparse chain, the `dpjax.chains.chain.SparseRows` of its entries. The derivative is -1 / P, and 0 where P is 0.
 
     Args:
         chain: A MarkovChain or a transition matrix, (n, n). For several use `jax.vmap`.
@@ -122,8 +120,8 @@ _CHUNK = 64  # targets relaxed together: their rows stay in the cache
 def shortest_paths(chain: Any, method: str = "auto", diagonal: str = "zero", *, unreachable: str = "inf", dtype: Any = None) -> Any:
     """All shortest-path lengths G(i, j) of a chain, in nats.
 
-    A traced chain, under jit, vmap, grad and scan, is computed by the closure, in its dtype unless `dtype` names another. `method`
-    must then be "auto", values are not checked and `unreachable` is ignored. Differentiable as the module says.
+    A traced chain, under jit, vmap, grad and scan, is computed by the closure, in its dtype unless `dtype` names another. `method` must
+    then be "auto", values are not checked and `unreachable` is ignored. Differentiable as the module says.
 
     Args:
         chain: A MarkovChain or a transition matrix, (*batch, n, n), dense or SciPy sparse.
@@ -133,7 +131,7 @@ def shortest_paths(chain: Any, method: str = "auto", diagonal: str = "zero", *, 
         dtype: float64 (the default), which privacy statements need, or float32, twice as fast, with a relative error of about 1e-6.
 
     Returns:
-        G, (*batch, n, n): a NumPy array, or a JAX array for a traced chain.
+        G, (*batch, n, n), a NumPy array, or a JAX array for a traced chain.
 
     Raises:
         InputError: The matrix or an option is invalid, or a state cannot be reached and `unreachable` is "raise".
@@ -174,9 +172,9 @@ def shortest_paths(chain: Any, method: str = "auto", diagonal: str = "zero", *, 
 def distances_to(chain: Any, targets: Any, method: str = "auto", *, unreachable: str = "inf", dtype: Any = None) -> Any:
     """Shortest-path lengths to chosen states only: row a holds G(y, targets[a]) for every state y, in nats. G(y, y) = 0.
 
-    chain, targets or both may be traced, under jit, vmap, grad and scan. Then, up to 1,024 states and for a dense chain, all pairs
-    are computed and the rows are taken from them. If the chain is concrete this happens on the host while the program is traced,
-    and the numbers have JAX's default float type unless `dtype` names another. A traced state outside the chain has NaN distances;
+    chain, targets or both may be traced, under jit, vmap, grad and scan. Then, up to 1,024 states and for a dense chain, all pairs are
+    computed and the rows are taken from them. If the chain is concrete this happens on the host while the program is traced, and the
+    numbers have JAX's default float type unless `dtype` names another. A traced state outside the chain has NaN distances;
     `dpjax.debug_checks` reports it.
 
     Args:
@@ -187,7 +185,7 @@ def distances_to(chain: Any, targets: Any, method: str = "auto", *, unreachable:
         dtype: As for `shortest_paths`.
 
     Returns:
-        Distances, (targets, n): a NumPy array, or a JAX array if an argument is traced.
+        Distances, (targets, n), a NumPy array, or a JAX array if an argument is traced.
 
     Raises:
         InputError: As for `shortest_paths`, or a target is not a state.
@@ -213,8 +211,8 @@ def distances_to(chain: Any, targets: Any, method: str = "auto", *, unreachable:
 def choose_method(n: int, edges: int, targets: int, *, all_pairs: bool = True) -> str:
     """On the host: the method with the smallest estimated time on the default device.
 
-    The estimates in seconds, from timings on two CPU cores: dijkstra 2e-8 for each edge and target; relaxation 5e-9 for each edge
-    and target, and floyd_warshall 1e-10 for each of n^3 steps, after the compilation. An accelerator counts as 20 times as fast.
+    The estimates in seconds, from timings on two CPU cores: dijkstra 2e-8 for each edge and target; relaxation 5e-9 for each edge and
+    target, and floyd_warshall 1e-10 for each of n^3 steps, after the compilation. An accelerator counts as 20 times as fast.
 
     Args:
         n: The number of states.
@@ -314,9 +312,9 @@ def _handle_unreachable(
 def most_likely_path(chain: Any, i: Any, j: Any) -> Any:
     """The state indices of a most likely path from i to j, both ends included; [i] for j = i.
 
-    The probability of the path is exp(-G(i, j)). Computed in float64. chain, i and j may be traced, under jit, vmap and scan. The
-    result is then an int32 array of n entries: the path, followed by -1; -1 everywhere if j cannot be reached. States have no
-    derivative. If several paths are most likely, the traced path may differ from that on the host.
+    The probability of the path is exp(-G(i, j)). Computed in float64. chain, i and j may be traced, under jit, vmap and scan. The result is
+    then an int32 array of n entries: the path, followed by -1; -1 everywhere if j cannot be reached. States have no derivative. If several
+    paths are most likely, the traced path may differ from that on the host.
 
     Args:
         chain: One MarkovChain or transition matrix, (n, n). For several use `jax.vmap`.

@@ -156,7 +156,7 @@ def sample(
             inverse of the exact law if `shape` asks for more.
 
     Returns:
-        Independent indices, (*shape, *batch), int32. A trace is not checked: a row without a candidate gives -1.
+        Independent indices, (*shape, *batch), int32. Under a trace, a row without a candidate gives -1.
 
     Raises:
         InputError: A cost is NaN, the scale is negative, or a row has no candidate.
@@ -186,7 +186,7 @@ def law(costs: Any, scale: Any, where: Any = None) -> Any:
         where: A mask of the candidates that may be chosen. Default: all.
 
     Returns:
-        Probabilities: NumPy float64 if no argument is a JAX array; otherwise a JAX array in the dtype of the costs, differentiable
+        Probabilities, NumPy float64 if no argument is a JAX array; otherwise a JAX array in the dtype of the costs, differentiable
         in costs and
         scale. Under a trace a row without a candidate is all 0.
 
@@ -208,6 +208,11 @@ def log_law(costs: Any, scale: Any, where: Any = None) -> Any:
         costs: Costs, (*batch, m).
         scale: At least 0: a scalar, or one for each of the batch.
         where: A mask of the candidates that may be chosen. Default: all.
+
+    Example:
+        >>> from dpjax.selection import permute_and_flip
+        >>> permute_and_flip.log_law([0.0, 2000.0], 1.0).round(2).tolist()
+        [0.0, -2000.69]
     """
     return evaluate(_log_law, costs, scale, where)
 

@@ -155,7 +155,7 @@ def exact_delta(epsilon: Real, *, k: Real, eta: Real, n_records: Real, n_categor
         lattice: Whether to use that shares are multiples of 1/N, so that the smallest share is ceil(N eta)/N.
 
     Returns:
-        delta, rounded up: NumPy float64; a traced argument gives an unrounded value in its dtype.
+        delta, rounded up, NumPy float64; a traced argument gives an unrounded value in its dtype.
 
     Raises:
         InputError: An argument is out of range, or no two adjacent count vectors have all shares >= eta.
@@ -187,7 +187,7 @@ def exact_epsilon(delta: Real, *, k: Real, eta: Real, n_records: Real, n_categor
         lattice: Whether to use that shares are multiples of 1/N, so that the smallest share is ceil(N eta)/N.
 
     Returns:
-        epsilon: NumPy float64. A traced argument gives, unrounded and in its dtype, the point where the curve equals delta. Its
+        epsilon, NumPy float64. A traced argument gives, unrounded and in its dtype, the point where the curve equals delta. Its
         derivatives are
         those of the implicit function, and 0 if epsilon is 0.
 
@@ -291,7 +291,7 @@ def delta_floor(epsilon: Real, *, eta: Real, n_records: Real, n_categories: Real
         n_categories: The public number of categories n.
 
     Returns:
-        delta: NumPy float64; a traced argument gives a value in its dtype.
+        delta, NumPy float64; a traced argument gives a value in its dtype.
     """
     check_shapes(epsilon=epsilon, eta=eta, n_records=n_records, n_categories=n_categories)
     with conditions() as held:
@@ -313,8 +313,13 @@ def epsilon_floor(delta: Real, *, eta: Real, n_records: Real, n_categories: Real
         n_categories: The public number of categories n.
 
     Returns:
-        epsilon, rounded up: NumPy float64. A traced argument gives an unrounded value in its dtype, with the derivatives of the
-        implicit function.
+        epsilon, rounded up, NumPy float64. A traced argument gives an unrounded value in its dtype, with the derivatives of the implicit
+        function.
+
+    Example:
+        >>> from dpjax.simplex import epsilon_floor
+        >>> round(float(epsilon_floor(0.0026, eta=0.073, n_records=98, n_categories=5)), 4)
+        0.4506
     """
     check_shapes(delta=delta, eta=eta, n_records=n_records, n_categories=n_categories)
     with conditions() as held:
@@ -418,7 +423,7 @@ def renyi_divergence(alpha: Real, *, k: Real, eta: Real, n_records: Real, n_cate
         n_categories: The public number of categories n, at least 2.
 
     Returns:
-        The Rényi epsilon, rounded up: NumPy float64; a traced argument gives an unrounded value in its dtype.
+        The Rényi epsilon, rounded up, NumPy float64; a traced argument gives an unrounded value in its dtype.
 
     Raises:
         InputError: An argument is out of range, or no two adjacent count vectors have all shares >= eta.

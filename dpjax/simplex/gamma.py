@@ -415,10 +415,13 @@ def dirichlet(key: Key[Array, ""], alpha: ArrayLike, n_draws: int, first: int | 
 
     Args:
         key: One typed JAX key.
-        alpha: Concentrations, (*batch, n), float32 or float64, finite and >= 0, with a positive entry in each row. A zero entry is
-            a structural zero.
+        alpha: Concentrations, (*batch, n), float32 or float64, finite and >= 0, with a positive entry in each row. A zero entry is a
+            structural zero.
         n_draws: The number of draws; static.
         first: The number of the first draw.
+
+    Returns:
+        Draws on the simplex, differentiable once in alpha, at a fixed quantile.
 
     Raises:
         InputError: As for `log_dirichlet`.

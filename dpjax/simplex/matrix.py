@@ -2,9 +2,9 @@
 
 Parallel composition (A-Theorem 3). Adjacent databases differ in one record of one row; the other rows are independent and equally
 distributed. So, at a common epsilon, exactly delta_total(epsilon) = max_i delta_i(epsilon), and epsilon_total(delta) = max_i
-epsilon_i(delta). By A-Theorem 1 the pair is (max_i epsilon_i, max_i delta_i). Constant rows (one supported category) and withheld
-rows (released as the uniform distribution on their public support) reveal nothing about the data. A change of a record's row
-changes two totals and is not covered: use `PseudocountMechanism`.
+epsilon_i(delta). By A-Theorem 1 the pair is (max_i epsilon_i, max_i delta_i). Constant rows (one supported category) and withheld rows
+(released as the uniform distribution on their public support) reveal nothing about the data. A change of a record's row changes two totals
+and is not covered: use `PseudocountMechanism`.
 
 A report reads only public facts (`PublicRows`), so that it may be shown before any data are read.
 """
@@ -51,10 +51,10 @@ NO_PAIR = (
 class RowReport(NamedTuple):
     """The public facts and the claims of each row. A constant or withheld row has epsilon = delta = 0.
 
-    k_min is 3/(2 eta), the least k of A-Theorem 1. epsilon and delta are those of A-Theorem 1, and +inf and 1 if it does not apply
-    at that k and gamma. exact_delta and delta_floor (the delta that no k goes below) are taken at the target's epsilon, and are 1
-    if no adjacent pair exists. theorem1_reachable and exact_reachable say whether some k meets the target in that accounting.
-    reason_theorem1 and reason_exact say why none does, and are empty otherwise.
+    k_min is 3/(2 eta), the least k of A-Theorem 1. epsilon and delta are those of A-Theorem 1, and +inf and 1 if it does not apply at that
+    k and gamma. exact_delta and delta_floor (the delta that no k goes below) are taken at the target's epsilon, and are 1 if no adjacent
+    pair exists. theorem1_reachable and exact_reachable say whether some k meets the target in that accounting. reason_theorem1 and
+    reason_exact say why none does, and are empty otherwise.
     """
 
     n_records: Numbers
@@ -136,8 +136,7 @@ def row_report(
         epsilon: The target in nats, at least 0.
         delta: The target, strictly between 0 and 1.
         k: Concentrations, one number or (rows,). Default: 3/(2 eta_i).
-        gamma: Thresholds of A-Theorem 1, one number or (rows,). Default: no epsilon and delta of A-Theorem 1 are stated, and the
-            best gamma
+        gamma: Thresholds of A-Theorem 1, one number or (rows,). Default: no epsilon and delta of A-Theorem 1 are stated, and the best gamma
             decides what is reachable.
         withheld: The rows released as uniform, (rows,), booleans. Default: none.
 
@@ -216,15 +215,14 @@ def row_concentrations(
 class MatrixMechanism:
     """The mechanism P -> private P, where row i is a draw of Dirichlet(k_i P_i), with the joint guarantee of all rows.
 
-    A pytree: k, gamma and the numbers of `rows` are leaves and may be traced; the support and the withheld rows are static. Figures
-    of traced numbers are unrounded, in their dtype, and differentiable. It describes one matrix: use `jax.vmap` for several.
+    A pytree: k, gamma and the numbers of `rows` are leaves and may be traced; the support and the withheld rows are static. Figures of
+    traced numbers are unrounded, in their dtype, and differentiable. It describes one matrix: use `jax.vmap` for several.
 
     Args:
         rows: The public facts of the matrix.
         k: Concentrations, one number or (rows,); not used in constant and withheld rows.
         gamma: Thresholds of A-Theorem 1, one number or (rows,), in (0, 1/n_i). Only `epsilon` and `delta` need them.
-        withheld: The rows that are replaced by the uniform distribution on their public support, (rows,), booleans. They cost no
-            privacy.
+        withheld: The rows that are replaced by the uniform distribution on their public support, (rows,), booleans. They cost no privacy.
 
     Source:
         Algorithm 2 and A-Theorem 3 of the Dirichlet-mechanism paper.

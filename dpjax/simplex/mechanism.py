@@ -1,19 +1,19 @@
 """The Dirichlet mechanism on one count vector (A-Definition 5, Algorithm 1): its privacy, its calibration, and its expected error.
 
-C holds the shares of N records in n categories, every share at least eta. The mechanism releases one draw of Dirichlet(k C). k,
-eta, N, n (and gamma, which only the proof of Theorem 1 needs) are public. Adjacent databases differ in one record's category. The
-guarantee covers databases whose shares are all at least eta, and no others.
+C holds the shares of N records in n categories, every share at least eta. The mechanism releases one draw of Dirichlet(k C). k, eta, N, n
+(and gamma, which only the proof of Theorem 1 needs) are public. Adjacent databases differ in one record's category. The guarantee covers
+databases whose shares are all at least eta, and no others.
 
-*Expected error* is the expected KL divergence of C from its private draw (A-Theorem 2, A-Corollary 1). With C~ ~ Dirichlet(k C),
-log x - psi(x) = L(x) > 0, and 0 log 0 = 0,
+*Expected error* is the expected KL divergence of C from its private draw (A-Theorem 2, A-Corollary 1). With C~ ~ Dirichlet(k C), log x -
+psi(x) = L(x) > 0, and 0 log 0 = 0,
 
     E KL(C || C~) = sum_i C_i (log C_i + psi(k) - psi(k C_i)) = sum_i C_i L(k C_i) - L(k),
 
-a sum in which no large terms cancel. Its derivatives are written in terms of m(x) = x L(x), below x = 1 as 1 - x log(1 + 1/x) + x
-L(x + 1), so that they stay accurate and finite as a share falls to 0, where L(x) alone grows like 1/x.
+a sum in which no large terms cancel. Its derivatives are written in terms of m(x) = x L(x), below x = 1 as 1 - x log(1 + 1/x) + x L(x + 1),
+so that they stay accurate and finite as a share falls to 0, where L(x) alone grows like 1/x.
 
-y (log y - psi(y)) is convex. Over count vectors of N records with every category seen the maximum is therefore at the vertex (1/N,
-..., 1/N, 1 - (n-1)/N) (Corollary 1), and over the bordered simplex at (eta, ..., eta, 1 - (n-1) eta).
+y (log y - psi(y)) is convex. Over count vectors of N records with every category seen the maximum is therefore at the vertex (1/N, ...,
+1/N, 1 - (n-1)/N) (Corollary 1), and over the bordered simplex at (eta, ..., eta, 1 - (n-1) eta).
 """
 
 from __future__ import annotations
@@ -118,15 +118,15 @@ def _traced_corner(least: Array, n_categories: Array, k: Array) -> Array:
 def expected_kl(C: np.ndarray | jax.Array | list | tuple, k: Real) -> Claim:
     """The expected KL divergence E KL(C || C~), in nats, of shares C from their private draw C~ ~ Dirichlet(k C).
 
-    It is a function of the sensitive C: do not release it. A zero share adds nothing (0 log 0 = 0): it is a category outside the
-    support, and its derivative is 0.
+    It is a function of the sensitive C: do not release it. A zero share adds nothing (0 log 0 = 0): it is a category outside the support,
+    and its derivative is 0.
 
     Args:
         C: Shares on the simplex, (*batch, n).
         k: The concentration, positive; broadcasts against *batch.
 
     Returns:
-        Nats, (*batch,): NumPy float64; a traced argument gives a traced value in its dtype.
+        Nats, (*batch,), NumPy float64; a traced argument gives a traced value in its dtype.
 
     Raises:
         InputError: C is not on the simplex, or k is not positive.
@@ -202,7 +202,7 @@ def expected_kl_bound(n_records: Real, n_categories: Real, k: Real, eta: Real | 
         eta: The floor of the shares. Default: the bound of A-Corollary 1.
 
     Returns:
-        Nats, rounded up: NumPy float64; a traced argument gives an unrounded value in its dtype.
+        Nats, rounded up, NumPy float64; a traced argument gives an unrounded value in its dtype.
 
     Raises:
         InputError: An argument is out of range.
@@ -261,9 +261,9 @@ Accounting = Literal["exact", "theorem1"]
 class DirichletMechanism:
     """The Dirichlet mechanism C -> Dirichlet(k C) on count vectors of n_records records with all n_categories shares at least eta.
 
-    All privacy figures are NumPy float64, in nats, rounded to the safe side. A pytree: k, eta, n_records and gamma are leaves and
-    may be traced; n_categories is static. Figures of traced numbers are unrounded, in their dtype, and differentiable. Each field
-    is one number: use `jax.vmap` for several mechanisms.
+    All privacy figures are NumPy float64, in nats, rounded to the safe side. A pytree: k, eta, n_records and gamma are leaves and may be
+    traced; n_categories is static. Figures of traced numbers are unrounded, in their dtype, and differentiable. Each field is one number:
+    use `jax.vmap` for several mechanisms.
 
     Args:
         k: The concentration, between 1e-9 and 1e20.
@@ -434,9 +434,8 @@ class DirichletMechanism:
 
         Args:
             key: One typed JAX key.
-            C: Shares, (*batch, n); the rows of the batch give independent draws. Zero shares beyond n_categories are structural
-                (outside the public
-                support) and stay exactly zero. A concrete C is checked on the host; a traced one is not.
+            C: Shares, (*batch, n); the rows of the batch give independent draws. Zero shares beyond n_categories are structural (outside
+                the public support) and stay exactly zero. A concrete C is checked on the host; a traced one is not.
 
         Returns:
             Private shares, (*batch, n), in the dtype of C. Each vector sums to one.

@@ -148,10 +148,15 @@ def omega_delta_at_corner(k: Real, eta: Real, n_categories: Real, gamma: Real) -
         gamma: The threshold, at most 3 eta/4.
 
     Returns:
-        delta_Omega: NumPy float64; a traced argument gives a value in its dtype, differentiable in all four.
+        delta_Omega, NumPy float64; a traced argument gives a value in its dtype, differentiable in all four.
 
     Source:
         A-Theorem 1; the integral is in the module.
+
+    Example:
+        >>> from dpjax.simplex import omega_delta_at_corner
+        >>> round(float(omega_delta_at_corner(20.6, 0.073, 5, 4e-4)), 6)
+        0.001995
     """
     values = k, eta, n_categories, gamma
     return in_trace(_at_corner, *values) if is_traced(*values) else plain(_RULES[_TERMS][0](*values))
@@ -260,10 +265,15 @@ def equation6(k: Real, eta: Real, n_records: Real, n_categories: Real, gamma: Re
         share: s - eta: 1 - 2 eta in the printed form, 1 - (n-1) eta in the corrected one.
 
     Returns:
-        epsilon in nats: NumPy float64; a traced argument gives a value in its dtype, differentiable in all six.
+        epsilon in nats, NumPy float64; a traced argument gives a value in its dtype, differentiable in all six.
 
     Source:
         Equation (6) of the Dirichlet-mechanism paper.
+
+    Example:
+        >>> from dpjax.simplex import equation6
+        >>> round(float(equation6(20.6, 0.073, 98, 5, 4e-4, 1 - 2 * 0.073)), 4)
+        2.2119
     """
     values = k, eta, n_records, n_categories, gamma, share
     return in_trace(_formula, *values) if is_traced(*values) else plain(_equation6(*values))
@@ -338,12 +348,14 @@ def theorem1_epsilon(k: Real, eta: Real, n_records: Real, n_categories: Real, ga
         n_records: The number of records N.
         n_categories: The number of categories n, at least 2.
         gamma: The threshold, in (0, 1/n).
-        form: "printed" is equation (6) as it stands, NOT a valid claim for two categories. "corrected" is the tight one, valid for
-            every n.
+        form: "printed" is equation (6) as it stands, NOT a valid claim for two categories. "corrected" is the tight one, valid for every n.
             "valid" (default) is the printed one where it is valid (n >= 3) and the corrected one for n = 2.
 
     Raises:
         InputError: An assumption is broken; the error names it.
+
+    Source:
+        Equation (6) of the Dirichlet-mechanism paper.
     """
     check_theorem1(k, eta, n_categories, gamma)
     with conditions() as held:

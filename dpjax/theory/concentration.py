@@ -117,8 +117,19 @@ def joint_drift(m: OnlineMechanism) -> Drift:
     Args:
         m: The mechanism.
 
+    Returns:
+        A `Drift`, with tables (n, n).
+
     Source:
         Paper B, equations (16), (19), (20).
+
+    Example:
+        >>> from dpjax import MarkovChain, TrajectoryMechanism
+        >>> from dpjax.theory import joint_drift
+        >>> chain = MarkovChain.from_matrix([[0.6, 0.3, 0.1], [0.2, 0.6, 0.2], [0.1, 0.3, 0.6]])
+        >>> found = joint_drift(TrajectoryMechanism.under_hamming(chain, epsilon=4.0))
+        >>> round(found.fraction, 4), found.level
+        (0.6667, 0.0)
     """
     chain = joint_chain_of(m)
     errors = chain.errors
@@ -137,6 +148,9 @@ def drift_bound(m: TrajectoryMechanism) -> Float[np.ndarray, "n n"]:
     Args:
         m: Mechanism 1 without a prior, with either selection.
 
+    Returns:
+        Nats, (n, n).
+
     Source:
         Paper B, Lemma 2, reconstructed; see the module.
     """
@@ -154,6 +168,9 @@ def sufficient_fraction(m: TrajectoryMechanism) -> float:
 
     Args:
         m: Mechanism 1 without a prior.
+
+    Returns:
+        A share, between 0 and 1 - 1/|S|.
     """
     bound = drift_bound(m)
     return float((bound < -ROUND_OFF * (1 + m.graph.all_distances().max())).mean())
@@ -263,6 +280,9 @@ def hajek_tail(chain: JointChain, eta: float, level: float) -> ExponentialTail:
         eta: The rate, positive, at most 300 / max V, per nat.
         level: The level a, nats, at least 0.
 
+    Returns:
+        An `ExponentialTail`.
+
     Source:
         Hajek (1982).
     """
@@ -277,6 +297,12 @@ def geometric_tail(chain: JointChain, eta: float, phi: float) -> ExponentialTail
         chain: The joint chain of a mechanism.
         eta: The rate, positive, at most 300 / max V, per nat.
         phi: The contraction factor, in [0, 1).
+
+    Returns:
+        An `ExponentialTail`.
+
+    Source:
+        See the module.
     """
     require_number(phi, "phi", "give a contraction factor in [0, 1)", lambda x: 0 <= x < 1)
     return ExponentialTail(eta, phi, geometric_constant(chain, exponential_moments(chain, eta), eta, phi))
@@ -294,6 +320,12 @@ def explicit_tail(found: Drift, level: float | None = None) -> ExponentialTail:
     Args:
         found: The drift of a mechanism (`joint_drift`).
         level: The level a, nats. Default: B of (16).
+
+    Returns:
+        An `ExponentialTail`.
+
+    Source:
+        Paper B, Theorem 2, corrected; see the module.
     """
     a = found.level if level is None else level
     require_number(a, "level", "give a level of 0 nats or more", lambda x: x >= 0)
@@ -319,6 +351,20 @@ def certificate(chain: JointChain, v: Any, k: int) -> Certificate:
         chain: The joint chain of a mechanism.
         v: Thresholds in nats, a number or an array.
         k: The number of steps, at least 0.
+
+    Returns:
+        A `Certificate`, with bounds (thresholds,).
+
+    Source:
+        See the module.
+
+    Example:
+        >>> from dpjax import MarkovChain, TrajectoryMechanism
+        >>> from dpjax.theory import certificate, joint_drift
+        >>> chain = MarkovChain.from_matrix([[0.6, 0.3, 0.1], [0.2, 0.6, 0.2], [0.1, 0.3, 0.6]])
+        >>> found = joint_drift(TrajectoryMechanism.under_hamming(chain, epsilon=4.0))
+        >>> certificate(found.chain, 1.0, 5).upper.value.round(3).tolist()
+        [0.236]
     """
     require_whole(k, "k", "give a number of steps, a whole number, 0 or more")
     lows, highs = [], []

@@ -61,8 +61,18 @@ def stationary_gap_bound(dP: Real, weights: Real, deviation: Real) -> np.float64
         weights: The stationary distribution w, (n,).
         deviation: The deviation matrix A#, (n, n).
 
+    Returns:
+        The bound, NumPy float64.
+
     Source:
         A-Theorem 4, corrected; see the module.
+
+    Example:
+        >>> from dpjax.chains import deviation_matrix
+        >>> from dpjax.theory import stationary_gap_bound
+        >>> A = deviation_matrix([[0.9, 0.1], [0.3, 0.7]])
+        >>> round(float(stationary_gap_bound([[0.01, -0.01], [0, 0]], [0.75, 0.25], A)), 6)
+        0.01875
     """
     change = _square(dP, "dP")
     kept = np.abs(change).max() <= 1 + _OFF and np.abs(change.sum(axis=1)).max() <= _OFF
@@ -83,6 +93,9 @@ def stationary_bound(kl: Real, pi: Real, deviation: Real) -> Bound:
         kl: The expected KL of the rows, nats, (n,).
         pi: The stationary distribution, (n,).
         deviation: The deviation matrix A#, (n, n).
+
+    Returns:
+        A `Bound`, with the provable and the printed value.
 
     Source:
         A-Theorem 4, corrected; see the module.
@@ -145,8 +158,17 @@ def ergodicity_bound(P: Real, k: Real, kl: Real, pi: Real) -> Bound:
         kl: The expected KL of the rows, nats, (n,).
         pi: The stationary distribution, (n,).
 
+    Returns:
+        A `Bound`, with the provable and the printed value.
+
     Source:
         A-Theorem 5, corrected; see the module.
+
+    Example:
+        >>> from dpjax.theory import ergodicity_bound
+        >>> bound = ergodicity_bound([[0.9, 0.1], [0.3, 0.7]], 1000.0, [1e-4, 1e-4], [0.75, 0.25])
+        >>> round(float(bound.value), 4), bound.vacuous
+        (0.0141, False)
     """
     value = expected_change_bound(P, k, kl)
     rows = _kl(kl)

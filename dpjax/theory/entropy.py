@@ -89,8 +89,20 @@ def entropy_bounds(law: JointLaw) -> EntropyBounds:
     Args:
         law: The joint law of a sensitive and a private trajectory (`dpjax.trajectory.joint_law`).
 
+    Returns:
+        An `EntropyBounds`, in nats per transition.
+
     Source:
         Paper B, Theorem 3, corrected; see the module.
+
+    Example:
+        >>> from dpjax import MarkovChain, TrajectoryMechanism
+        >>> from dpjax.theory import entropy_bounds
+        >>> from dpjax.trajectory import joint_law
+        >>> chain = MarkovChain.from_matrix([[0.6, 0.3, 0.1], [0.2, 0.6, 0.2], [0.1, 0.3, 0.6]])
+        >>> bounds = entropy_bounds(joint_law(TrajectoryMechanism.under_hamming(chain, epsilon=4.0), 10))
+        >>> round(float(bounds.exact), 3), round(float(bounds.mismatch.value), 3)
+        (1.136, 1.721)
     """
     chain, n = law.chain, law.n_steps
     edges, arrivals = chain.graph.edges, chain.graph.arrivals
@@ -182,6 +194,15 @@ class EntropyConcentration:
 
     Source:
         Paper B, Theorem 4, corrected; see the module.
+
+    Example:
+        >>> from dpjax import MarkovChain, TrajectoryMechanism
+        >>> from dpjax.theory import EntropyConcentration
+        >>> from dpjax.trajectory import joint_law
+        >>> chain = MarkovChain.from_matrix([[0.6, 0.3, 0.1], [0.2, 0.6, 0.2], [0.1, 0.3, 0.6]])
+        >>> found = EntropyConcentration(joint_law(TrajectoryMechanism.under_hamming(chain, epsilon=4.0), 10))
+        >>> round(float(found.best(0.5).value), 3)
+        0.081
     """
 
     def __init__(self, law: JointLaw) -> None:
@@ -285,6 +306,9 @@ def typical_probability(law: JointLaw, eta: float | int) -> float:
     Args:
         law: The joint law of a sensitive and a private trajectory.
         eta: The width in nats per transition, positive.
+
+    Returns:
+        A probability.
     """
     require_number(eta, "eta", "give a positive width in nats a transition", lambda x: x > 0)
     found, rate = EntropyConcentration(law), law.chain.mechanism.chain.entropy_rate()
@@ -310,6 +334,9 @@ def entropy_distribution(law: JointLaw, h: float | int, resolution: float | int 
         law: The joint law of a sensitive and a private trajectory.
         h: The entropy in nats per transition.
         resolution: The resolution of the grid in nats per transition, positive.
+
+    Returns:
+        An `Interval`.
     """
     return _Grid(law, h, resolution).at_most(h)
 
@@ -321,6 +348,18 @@ def typical_interval(law: JointLaw, eta: float | int, resolution: float | int = 
         law: The joint law of a sensitive and a private trajectory.
         eta: The width in nats per transition, positive.
         resolution: The resolution of the grid in nats per transition, positive.
+
+    Returns:
+        An `Interval`.
+
+    Example:
+        >>> from dpjax import MarkovChain, TrajectoryMechanism
+        >>> from dpjax.theory import typical_interval
+        >>> from dpjax.trajectory import joint_law
+        >>> chain = MarkovChain.from_matrix([[0.6, 0.3, 0.1], [0.2, 0.6, 0.2], [0.1, 0.3, 0.6]])
+        >>> found = typical_interval(joint_law(TrajectoryMechanism.under_hamming(chain, epsilon=4.0), 10), 0.3, 0.05)
+        >>> round(found.lower, 3), round(found.upper, 3)
+        (0.596, 0.752)
     """
     require_number(eta, "eta", "give a positive width in nats a transition", lambda x: x > 0)
     rate = law.chain.mechanism.chain.entropy_rate()

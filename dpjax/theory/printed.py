@@ -78,6 +78,9 @@ def printed_tail(found: Drift, v: Any) -> Bound:
         found: The drift of a mechanism (`joint_drift`).
         v: Thresholds in nats, a number or an array.
 
+    Returns:
+        The printed value, as a `Bound`; it is not a bound.
+
     Source:
         Paper B, Theorem 2.
     """
@@ -97,6 +100,9 @@ def printed_entropy_tail(law: JointLaw, found: Drift, nu: Any, t_mix: int | None
         found: The drift of the mechanism (`joint_drift`).
         nu: Deviations in nats per transition, a number or an array.
         t_mix: The mixing time of the joint chain. Default: computed.
+
+    Returns:
+        A `PrintedEntropyTail`.
 
     Source:
         Paper B, Theorem 4.
@@ -150,6 +156,17 @@ def tail_report(m: OnlineMechanism, v: Any, n_steps: int, start: Any = None, sen
         n_steps: The number of transitions.
         start: As for `dpjax.trajectory.joint_law`.
         sensitive: As for `dpjax.trajectory.joint_law`.
+
+    Returns:
+        A `TailReport`.
+
+    Example:
+        >>> from dpjax import MarkovChain, TrajectoryMechanism
+        >>> from dpjax.theory import tail_report
+        >>> chain = MarkovChain.from_matrix([[0.6, 0.3, 0.1], [0.2, 0.6, 0.2], [0.1, 0.3, 0.6]])
+        >>> report = tail_report(TrajectoryMechanism.under_hamming(chain, epsilon=4.0), [1.0], 5)
+        >>> report.exact.round(3).tolist(), report.certificate.upper.value.round(3).tolist()
+        ([0.236], [0.236])
     """
     levels = np.atleast_1d(thresholds_of(v))
     law, found = joint_law(m, n_steps, start, sensitive), joint_drift(m)
