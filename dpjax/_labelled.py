@@ -142,9 +142,9 @@ def vector_of(values: Any, labels: Sequence[Any], argument: str) -> Any:
 def listed_labels(labels: Any, argument: str = "labels") -> tuple[Any, ...]:
     """The labels that a caller gives, as a tuple. InputError for one text, one number, a set or a table (which have no order)."""
     if isinstance(labels, str | bytes):
-        invalid(argument, labels, "it is one string: pass a list, such as ['A', 'B']")
+        invalid(argument, labels, "it is one string: give a list, such as ['A', 'B']")
     ordered = not isinstance(labels, set | frozenset | Mapping)
-    require(ordered, argument, labels, "pass a list: a set has no order, and the order of the labels is the order of the rows")
+    require(ordered, argument, labels, "give a list: a set has no order, and the order of the labels is the order of the rows")
     one_axis = hasattr(labels, "__iter__") and len(getattr(labels, "shape", (0,))) == 1
     require(one_axis, argument, labels, "give a list, such as ['A', 'B']")
     return tuple(values_of(labels))

@@ -189,7 +189,7 @@ def test_names_and_options_are_refused_in_words():
         counts.mechanism("gausian")
     with pytest.raises(ValueError, match=r"\. Its module cannot be imported"):
         counts.mechanism("no.such.module:toy")
-    with pytest.raises(ValueError, match=r"pseudocount is 3\. discrete-laplace has no use for it"):
+    with pytest.raises(ValueError, match=r"pseudocount is 3\. discrete-laplace does not use it"):
         counts.calibrated("discrete-laplace", counts.Target(1.0, 0.0), pseudocount=3)
 
     class Other(counts.UniformGuess):

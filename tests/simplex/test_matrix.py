@@ -155,7 +155,7 @@ def test_bad_input(rows, two_rows):
     with pytest.raises(ValueError, match="Assumption 2"):
         MatrixMechanism(rows=two_rows, k=40.0, gamma=0.4)
     m = MatrixMechanism(rows=two_rows, k=40.0)
-    with pytest.raises(ValueError, match="Its shape must be"):
+    with pytest.raises(ValueError, match="Its shape must equal"):
         m.privatize(jax.random.key(0), np.ones((3, 3)) / 3)
     with pytest.raises(ValueError, match="smallest share"):
         m.privatize(jax.random.key(0), np.array([[0.05, 0.05, 0.9], [0.2, 0.2, 0.6]]))
