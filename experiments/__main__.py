@@ -1,4 +1,4 @@
-"""`python -m experiments` is `experiments.every`: a module of its own, so that its processes can find it."""
+"""`python -m experiments` runs `experiments.every`, which is a separate module so that its processes can import it."""
 
 from experiments.every import main
 

@@ -1,7 +1,8 @@
-"""What the choice of accountant is worth at the published grades setting: mean KL against epsilon at delta = .0026, and the largest k.
+"""The effect of the accountant at the published grades setting: mean KL against epsilon at delta = .0026, and the largest k.
 
-Three accountants: A-Theorem 1 at the printed gamma, at its best gamma, and the exact one. For each epsilon each allows a largest k;
-the class of `data` then has the mean divergence of A-Theorem 2, and every class at most Corollary 1's. Nothing is simulated.
+Three accountants: A-Theorem 1 at the printed gamma, A-Theorem 1 at its best gamma, and exact accounting. For each epsilon each accountant
+allows a largest k. At that k the class of `data` has the mean divergence of A-Theorem 2, and every class at most the bound of Corollary 1.
+Nothing is simulated.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from experiments import reproduction
 SETTING = {"eta": 0.073, "n_records": 98, "n_categories": 5}
 GAMMA, DELTA = 4e-4, 0.0026
 POINTS = ((2.255, 0.0026), (3.31, 1.3e-4))  # published
-MARKERS = (0.5, 1.0, 2.255)  # epsilons of the bench mark
+MARKERS = (0.5, 1.0, 2.255)  # the epsilons of the comparison with geometric noise
 ACCOUNTANTS = {
     "A-Theorem 1, printed $\\gamma$": lambda epsilon, delta: calibrate_theorem1(
         epsilon=epsilon, delta=delta, gamma=GAMMA, **SETTING
@@ -35,7 +36,7 @@ ACCOUNTANTS = {
 
 
 def run(out: pathlib.Path, data: pathlib.Path | None) -> list[reproduction.Row]:
-    """The figure, and the k behind it as a table, into OUT/accountants; no row of the reproduction table."""
+    """The figure, and a table of the k, into OUT/accountants; no row of the reproduction table."""
     print("== accountants", flush=True)
     counts = datasets.grades().counts
     epsilon = np.unique(np.append(np.linspace(0.3, 3.5, 33), [e for e, _ in POINTS]))
@@ -52,7 +53,7 @@ def run(out: pathlib.Path, data: pathlib.Path | None) -> list[reproduction.Row]:
 
 
 def figure(counts: np.ndarray, epsilon: np.ndarray, allowed: dict[str, np.ndarray]) -> Figure:
-    """Mean KL and its bound over all classes against epsilon; a line begins where its accountant first allows any k."""
+    """Mean KL and its bound over all classes against epsilon; a line begins at the first epsilon for which its accountant allows some k."""
     shares = counts / counts.sum()
     with style.look():
         drawn = Figure(figsize=(7.2, 4.6), layout="constrained")
@@ -72,17 +73,17 @@ def figure(counts: np.ndarray, epsilon: np.ndarray, allowed: dict[str, np.ndarra
             xlabel="$\\epsilon$ (nats)", ylabel="KL divergence of $\\tilde C$ from $C$ (nats)", yscale="log", xlim=(0.25, 3.55)
         )
         style.plain_ticks(axes.yaxis)
-        axes.legend(fontsize=7, loc="lower left")
+        drawn.legend(fontsize=7, loc="outside upper left", ncols=2)
         style.caption(
             drawn,
-            f"Data: invented grades of {counts.sum()} students. delta = {DELTA:g}, eta = {SETTING['eta']:g}, 5 categories; printed gamma = "
-            f"{GAMMA:g}; dashed: the published epsilon {POINTS[0][0]:g}. Exact means, nothing is simulated.",
+            f"Data: Synthetic grades of {counts.sum()} students. delta = {DELTA:g}, eta = {SETTING['eta']:g}, 5 categories; printed gamma = "
+            f"{GAMMA:g}. Dashed: the published epsilon {POINTS[0][0]:g}. Exact means, nothing is simulated.",
         )
     return drawn
 
 
 def table(counts: np.ndarray) -> list[str]:
-    """One line for each published (epsilon, delta), as Markdown."""
+    """A Markdown table with one line for each published (epsilon, delta)."""
     shares = counts / counts.sum()
     lines = [
         "| at (epsilon, delta) | k by Theorem 1, best gamma | k, exact | mean KL by Theorem 1 | mean KL, exact |",

@@ -1,7 +1,7 @@
 """Second paper, figure 9: the share of joint states with negative drift, exactly and by the sufficient condition; row B5 of the table.
 
-All pairs of states cost |S||E| a step: on the 3,817 articles of Wikispeedia (14.6 million joint states) one epsilon takes a
-minute and 2 GB, so there the curve has three points, all of them exact over every joint state; nothing is sampled.
+All pairs of states cost |S||E| per step. On the 3,817 articles of Wikispeedia (14.6 million joint states) one epsilon takes a minute and
+2 GB, so that curve has three points. All points are exact over every joint state; nothing is sampled.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from experiments.claims import verdict
 from experiments.reproduction import Row
 from experiments.stored import stored
 
-EPSILONS = tuple(np.arange(0.5, 10.01, 0.5).tolist())  # the published ones
+EPSILONS = tuple(np.arange(0.5, 10.01, 0.5).tolist())  # as published
 FEW = (1.0, 3.0, 10.0)
 NEARLY = 0.95  # "nearly all" and "near 100 %"
 
 
 def run(out: pathlib.Path, data: pathlib.Path | None) -> list[Row]:
-    """The built-in chains; with `data` also the real ones, in a figure of their own."""
+    """The built-in chains; with `data` also the real ones, in a separate figure."""
     rows = []
     for where in (None, data) if data is not None else (None,):
         name = "attraction" if where is None else "attraction-real"
@@ -67,7 +67,7 @@ def attraction(one: NamedChain, epsilons: tuple[float, ...]) -> xr.Dataset:
 
 
 def claim_rows(results: xr.Dataset) -> list[Row]:
-    """B5: what figure 9 is said to show, decided by the stored fractions of one chain."""
+    """Row B5: the published claim about figure 9, decided by the stored fractions of one chain."""
     cell = results.isel(chain=0)
     exact, sufficient, n = cell["exact"].values, cell["sufficient"].values, int(cell["n_states"])
     ceiling = 1 - 1 / n
@@ -86,12 +86,12 @@ def claim_rows(results: xr.Dataset) -> list[Row]:
         ),
         Row(
             id="B5",
-            quantity="the same by Theorem 2's sufficient condition (Lemma 2, reconstructed)",
+            quantity="share of joint states with negative drift by Theorem 2's sufficient condition (Lemma 2, reconstructed)",
             published="a lower bound; near 100 % for credit",
             ours=f"{_at(results, sufficient)}: a lower bound, {verdict(sufficient <= exact)}; {NEARLY:.0%} of those that can, "
             f"{verdict(sufficient >= NEARLY * ceiling)}",
             data=data,
-            why="the condition knows the best candidates alone; the published form is lost, this one is proved in the derivations",
+            why="the condition uses the best candidates only; the published form is lost, this one is proved in the derivations",
         ),
     ]
 

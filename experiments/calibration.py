@@ -1,9 +1,9 @@
-"""What calibration by the exact loss is worth, chain by chain: the coin scale over the theorem's, and the mean error before and after.
+"""The gain of calibration by the exact loss, for each chain: the coin scale over the theorem's, and the mean error before and after.
 
-Three adjacencies at three epsilons: Definition 4 with the average and with the maximum (rho = 1; the ratio does not depend on how far
-apart states are allowed to be, as epsilon / rho is all that counts), and one state that differs (Hamming). The scale c0 is the one
-that Theorem 1 proves, c* the largest found, to 0.1 %, whose exact loss meets the same promise. The error is the mean over t >= 1 of
-E V_t along one trajectory drawn from the chain, exactly, s'_0 drawn from the chain's initial law.
+Three adjacencies at three epsilons: Definition 4 with the average and with the maximum (rho = 1; only epsilon / rho matters, so the ratio
+does not depend on the radius), and one state that differs (Hamming). The scale c0 is the one that Theorem 1 proves. c* is the largest
+scale found, to 0.1 %, whose exact loss meets the same guarantee. The error is the exact mean over t >= 1 of E V_t along one trajectory
+drawn from the chain, with s'_0 drawn from the chain's initial law.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ COLUMNS = ("chain", "states", "adjacency", "epsilon", "gain c*/c0", "mean error 
 def run(out: pathlib.Path, data: pathlib.Path | None) -> list[reproduction.Row]:
     """The table as Markdown and CSV in OUT/calibration; no row of the reproduction table.
 
-    With `data` the two real chains of a few dozen states too; thousands of states take hours (see the page on trajectories).
+    With `data` also the two real chains of a few dozen states; chains of thousands of states take hours (see docs/trajectory.md).
     """
     print("== calibration", flush=True)
     found = {"credit": datasets.ratings(), "roads": datasets.campus_roads(), "links": datasets.links()}
@@ -51,14 +51,14 @@ def run(out: pathlib.Path, data: pathlib.Path | None) -> list[reproduction.Row]:
 
 
 def chain_of(dataset: datasets.Dataset) -> MarkovChain:
-    """The chain of a data set, its largest class."""
+    """The chain of a data set, restricted to its largest class."""
     if dataset.counts is None:
         return MarkovChain.from_matrix(dataset.matrix, labels=dataset.labels).largest_class()
     return MarkovChain.from_counts(dataset.counts, labels=dataset.labels).largest_class()
 
 
 def gains(name: str, chain: MarkovChain) -> Iterator[tuple[str, ...]]:
-    """A row for each adjacency and epsilon."""
+    """The rows of the table for one chain, one for each adjacency and epsilon."""
     with jax.enable_x64(True):
         trajectory = np.asarray(simulate(jax.random.key(0), chain, STEPS))
     for adjacency in ADJACENCIES:
@@ -71,7 +71,7 @@ def gains(name: str, chain: MarkovChain) -> Iterator[tuple[str, ...]]:
 
 
 def pair(chain: MarkovChain, adjacency: str, epsilon: float) -> tuple[TrajectoryMechanism, TrajectoryMechanism]:
-    """The mechanism at the theorem's scale, and at the calibrated one."""
+    """The mechanism at the theorem's scale, and the same one at the calibrated scale."""
     if adjacency == "Hamming":
         before = TrajectoryMechanism.under_hamming(chain, epsilon=epsilon)
         return before, match_substitution(before, epsilon, tolerance=TOLERANCE)

@@ -1,4 +1,4 @@
-"""The chains of the second paper's experiments: built in (invented, and labelled so), and real where their files are given."""
+"""The chains of the second paper's experiments: built-in ones (invented, and labelled so), and real ones if their files are given."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ REAL = {
 
 
 def files_of(name: str, data: pathlib.Path) -> dict[str, pathlib.Path]:
-    """The settings that point the configs of a real chain to its files in `data`."""
+    """The settings that give the configs of a real chain its files in `data`."""
     return {f"data.{key}": data / file for key, file in REAL[name].items()}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class NamedChain:
-    """A chain, the sentence that names its data, their fingerprint, and where its sensitive trajectories come from."""
+    """A chain, the sentence that names its data, the fingerprint of the data, and the source of its sensitive trajectories."""
 
     name: str
     chain: MarkovChain
@@ -43,7 +43,7 @@ class NamedChain:
     trajectory: Mapping[str, Any]
 
     def trajectories(self, number: int, steps: int) -> list[np.ndarray]:
-        """Walks of the chain, seeds 0, 1, ..., from the first state of the config (left out, the state entered most often)."""
+        """Walks of the chain, seeds 0, 1, ..., from the first state of the config (by default the state entered most often)."""
         walk = {**self.trajectory, "source": "simulated", "steps": steps}
         return [sensitive_trajectory(Source(**walk | {"seed": seed}), self.chain, None) for seed in range(number)]
 
@@ -54,7 +54,7 @@ def named_chains(data: pathlib.Path | None) -> list[NamedChain]:
 
 
 def _read(name: str, files: Mapping[str, pathlib.Path]) -> NamedChain:
-    """The chain of a config, as its sweep has it."""
+    """The chain of a config, as in its sweep."""
     settings = sweep.load_config(CONFIGS / f"{name}-entropy.toml", [f"{key}={value}" for key, value in files.items()])
     dataset = read_data(settings)
     if dataset.matrix is not None:

@@ -1,7 +1,7 @@
-"""Rows B1 to B4 and B6 of the reproduction table: each published claim decided by stored numbers, nominal and matched.
+"""Rows B1 to B4 and B6 of the reproduction table: each published claim, decided by stored numbers, nominal and matched.
 
-A claim is a list of inequalities between exact quantities; it holds where all are true, in part where some are, and not on this data where
-none is. Nothing here is written by hand but the claims themselves.
+A claim is a list of inequalities between exact quantities. It holds if all are true, holds in part if some are true, and otherwise does not
+hold on this data. Only the claims themselves are written by hand.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from dpjax.plot import trajectory as curves
 from experiments.reproduction import Row
 
 Pair = tuple[xr.Dataset, xr.Dataset]  # Chen et al., Mechanism 1
-LEVEL, SHOWN = 5.0, 1e-4  # nats; the smallest probability that 10,000 draws can show
+LEVEL, SHOWN = 5.0, 1e-4  # nats; the smallest probability that 10,000 draws can resolve
 FLAT, GROWS = 0.05, 0.01  # relative change of the entropy from half the length to the whole
-LESS = 0.01  # a relative decrease below this is no decrease worth the name
+LESS = 0.01  # a smaller relative decrease does not count as one
 
 
 def verdict(inequalities: Iterable[bool]) -> str:
-    """The sentence that the inequalities of a claim make."""
+    """The verdict on a claim, from its inequalities."""
     found = [bool(x) for x in inequalities]
     if all(found):
         return "holds"
@@ -31,7 +31,7 @@ def verdict(inequalities: Iterable[bool]) -> str:
 
 
 def pair(results: xr.Dataset, epsilon: float, *, matched: bool, start: str = "sensitive") -> Pair:
-    """The baseline's cell and Mechanism 1's at one epsilon."""
+    """The cells of the baseline and of Mechanism 1 at one epsilon."""
     found = {
         curves.setting(c, "kind"): c for c in curves.comparison(curves.at(results, epsilon=epsilon, start=start), matched=matched)
     }
@@ -44,12 +44,12 @@ def pairs(results: xr.Dataset, *, matched: bool, start: str = "sensitive") -> li
 
 
 def both(decide: Callable[[bool], str]) -> str:
-    """A decision at the papers' parameters and at matched privacy."""
+    """A verdict at the papers' parameters and at matched privacy."""
     return f"papers' parameters: {decide(False)}; matched: {decide(True)}"
 
 
 def tail_rows(results: xr.Dataset) -> list[Row]:
-    """B1, B3, B4 and the tails of B6."""
+    """Rows B1, B3, B4 and the tails of B6."""
     row = _rows_on(results)
     return [
         row(
@@ -61,24 +61,24 @@ def tail_rows(results: xr.Dataset) -> list[Row]:
         ),
         row(
             "B1",
-            "the same where the baseline's is nearest to 0.39",
+            "P(max error > v), epsilon 1, at the v where the baseline's is nearest to 0.39",
             "84 % smaller",
             both(lambda matched: _nearest(pair(results, 1.0, matched=matched))),
-            "another chain has other distances, so the same number of nats is another kind of error",
+            "this chain has other distances, so the same number of nats is a different error",
         ),
         row(
             "B1",
-            "largest decrease over v, where Mechanism 1 has 1e-4 or more",
+            "largest decrease over all v at which Mechanism 1 has 1e-4 or more",
             "multiple orders of magnitude, on every chain",
             both(lambda matched: _orders(pair(results, 1.0, matched=matched))),
             _privacy(results),
         ),
         row(
             "B3",
-            "expected share of steps equal to the sensitive state; figure of one draw each",
+            "expected share of steps equal to the sensitive state",
             "sample trajectories (table 2, figures 5 to 7)",
             both(lambda matched: _agreement(pairs(results, matched=matched))),
-            "exact; the drawn ones are in the figure beside this table",
+            "exact; the figures show one draw each",
         ),
         row(
             "B4",
@@ -89,7 +89,7 @@ def tail_rows(results: xr.Dataset) -> list[Row]:
         ),
         row(
             "B6",
-            "the same with a uniform initial distribution",
+            "the same tails with a uniform initial distribution",
             "similar (figure 10)",
             both(lambda matched: verdict(_below(pairs(results, matched=matched, start="uniform")))),
             "V_0 counts in the largest error, and is large for a uniform first state",
@@ -98,7 +98,7 @@ def tail_rows(results: xr.Dataset) -> list[Row]:
 
 
 def entropy_rows(results: xr.Dataset) -> list[Row]:
-    """B2 and the entropy of B6."""
+    """Row B2 and the entropy of B6."""
     row = _rows_on(results)
     return [
         row(
@@ -113,7 +113,7 @@ def entropy_rows(results: xr.Dataset) -> list[Row]:
             "largest decrease of the mean entropy",
             "80 % (Gainesville, epsilon 3)",
             both(lambda matched: _decrease(results, matched)),
-            f"the sensitive trajectory's own entropy, {_own(results):.3g} nats a transition, bounds what closeness can give",
+            f"the sensitive trajectory's own entropy, {_own(results):.3g} nats per transition, limits what closeness can give",
         ),
         row(
             "B2",
@@ -134,7 +134,7 @@ def entropy_rows(results: xr.Dataset) -> list[Row]:
 
 def _rows_on(results: xr.Dataset) -> Callable[[str, str, str, str, str], Row]:
     said = f"{style.data_of(results).removeprefix('Data: ').rstrip('.')}; {int(results['length'].max())} transitions, " + (
-        f"{int(results['samples'].max()):,} trajectories a point"
+        f"{int(results['samples'].max()):,} trajectories per point"
     )
 
     def row(id_: str, quantity: str, published: str, ours: str, why: str) -> Row:
@@ -144,7 +144,7 @@ def _rows_on(results: xr.Dataset) -> Callable[[str, str, str, str, str], Row]:
 
 
 def _privacy(results: xr.Dataset, epsilon: float = 1.0) -> str:
-    """What one state costs under each mechanism at the papers' parameters."""
+    """The cost of replacing one state under each mechanism at the papers' parameters."""
     chen, first = pair(results, epsilon, matched=False)
     exact = "" if bool(first["substitution_exact"] == 1) else " (bound)"
     return (
@@ -192,7 +192,7 @@ def _agreement(found: list[Pair]) -> str:
 
 
 def _below(found: list[Pair]) -> list[bool]:
-    """For each epsilon and threshold that any error exceeds: whether Mechanism 1's tail is at or below the baseline's."""
+    """For each epsilon and each threshold that any error exceeds: whether Mechanism 1's tail is at or below the baseline's."""
     return [
         bool(first <= chen * (1 + 1e-9))
         for pair_ in found
@@ -216,7 +216,7 @@ def _decrease(results: xr.Dataset, matched: bool) -> str:
 
 
 def _growth(cell: xr.Dataset) -> float:
-    """Relative change of the mean entropy from half the length to the whole."""
+    """The relative change of the mean entropy from half the length to the whole length."""
     length = cell["length"].values
     half = int(np.argmin(np.abs(length - length[-1] / 2)))
     entropy = cell["expected_entropy"].values

@@ -1,11 +1,11 @@
-"""Every trajectory mechanism side by side, at the papers' parameters and at matched single-substitution privacy; all chains.
+"""All trajectory mechanisms side by side, at the papers' parameters and at matched single-substitution privacy, on all chains.
 
-For each of several sensitive trajectories drawn from the chain (first state public): mean error, tail and entropy of the private
-trajectory from its exact law; the probability of the typical set from DRAWS private trajectories each. The chain itself, which
-looks at no sensitive state (the offline mechanism at epsilon 0 with the chain as base), is the mark to beat.
+For each of several sensitive trajectories drawn from the chain (first state public): mean error, tail and entropy of the private trajectory
+from its exact law, and the probability of the typical set from DRAWS private trajectories each. The chain itself, which uses no sensitive
+state (the offline mechanism at epsilon 0 with the chain as base), is the reference that a mechanism should beat.
 
-Matched, replacing one state costs epsilon: exactly where all pairs are affordable, else by the proved bound; for the offline
-mechanisms always by the bound, since their loss depends on the rest of the trajectory.
+Matched means that replacing one state costs epsilon: exactly if all pairs are affordable, otherwise by the proved bound. For the offline
+mechanisms it is always the bound, since their loss depends on the rest of the trajectory.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from experiments.chains import NamedChain, named_chains
 from experiments.stored import stored
 
 EPSILONS, FEW = (0.5, 1.0, 3.0, 5.0, 10.0), (1.0, 3.0, 10.0)
-MANY = 100  # states beyond which the loss of all pairs takes seconds, and FEW is what is compared
+MANY = 100  # states from which on the loss of all pairs takes seconds, so that only FEW are compared
 COMPARISONS = ("papers", "matched")
-VARIANTS = {"offline-chain": 1.0, "chain": 1.0}  # the offline mechanism with another weight of the chain in its base
+VARIANTS = {"offline-chain": 1.0, "chain": 1.0}  # the offline mechanism with this weight of the chain in its base
 KINDS = ("mechanism1", "prior", "exponential", "chen", "offline", *VARIANTS)
-PRIOR_WEIGHT = 0.5  # see experiments.prior_weights: the entropy of a random private trajectory is then nearest to the chain's own
+PRIOR_WEIGHT = 0.5  # by experiments.prior_weights: the entropy of a random private trajectory is then closest to the chain's own
 RHO, B = 1.0, 1
 TRAJECTORIES, STEPS, DRAWS = 10, 20, 200
-ETA = 0.25  # nats a transition: half the width of the typical set
-LEVELS = (0.125, 0.25, 0.5)  # of the largest distance between two states: errors v whose tails are kept
-CLOSE = 0.01  # matched privacy is the target or up to so much less, relative
+ETA = 0.25  # nats per transition: half the width of the typical set
+LEVELS = (0.125, 0.25, 0.5)  # the stored errors v, as shares of the largest distance between two states
+CLOSE = 0.01  # relative amount by which matched privacy may be below its target
 
 _entropy = jax.jit(empirical_entropy)
 
 
 def run(out: pathlib.Path, data: pathlib.Path | None) -> list[pathlib.Path]:
-    """The tables of all chains, as Markdown and CSV, and a figure for each; with `data` also of the real chains."""
+    """The tables of all chains, as Markdown and CSV, and a figure for each chain; with `data` also for the real chains."""
     found = []
     for one in named_chains(None) + (named_chains(data) if data is not None else []):
         print(f"== comparison on {one.name}", flush=True)
@@ -79,11 +79,11 @@ def compare(
     def cell(kind: str, epsilon: float, matched: bool) -> xr.Dataset:
         return _measured(_made(one.chain, kind, epsilon, matched), paths, levels, draws)
 
-    def told_apart(kind: str, epsilon: float, matched: bool) -> xr.Dataset:
-        """The chain itself is the same everywhere; Mechanism 2 at b = 1 meets the target as it is."""
+    def distinct(kind: str, epsilon: float, matched: bool) -> xr.Dataset:
+        """The cell; the chain itself is the same at every epsilon, and Mechanism 2 at b = 1 meets the target without matching."""
         return cell(kind, 0.0 if kind == "chain" else epsilon, matched and kind not in ("chain", "chen"))
 
-    nested = [[[told_apart(k, e, matched) for k in kinds] for e in epsilons] for matched in (False, True)]
+    nested = [[[distinct(k, e, matched) for k in kinds] for e in epsilons] for matched in (False, True)]
     results = xr.combine_nested(nested, ["comparison", "epsilon", "mechanism"])
     return results.assign_coords(
         comparison=list(COMPARISONS), epsilon=list(epsilons), mechanism=list(kinds), level=levels
@@ -100,7 +100,7 @@ def compare(
 
 
 def _made(chain: MarkovChain, kind: str, epsilon: float, matched: bool) -> Made:
-    """A mechanism and what it promises for the replacement of one state; one that looks at no state promises 0 exactly."""
+    """A mechanism and its guarantee for replacing one state; a mechanism that uses no sensitive state has exactly 0."""
     options = {"rho": RHO, "b": B, "prior_weight": PRIOR_WEIGHT, "base_weight": VARIANTS.get(kind, 0.0)}
     registered = "offline" if kind in VARIANTS else kind
     made = make(chain, registered, epsilon=epsilon, matched=matched, tolerance=CLOSE, **options)
@@ -108,7 +108,7 @@ def _made(chain: MarkovChain, kind: str, epsilon: float, matched: bool) -> Made:
 
 
 def _measured(made: Made, paths: list[np.ndarray], levels: np.ndarray, draws: int) -> xr.Dataset:
-    """What is kept of one mechanism: exact for each sensitive trajectory, but for `typical`, which is a share of the draws."""
+    """The stored results of one mechanism: exact for each sensitive trajectory, except `typical`, which is a share of the draws."""
     m, guarantee = made
     laws = [m.exact_law(path, start=int(path[0])) for path in paths]
     entropies = [_sampled_entropy(m, path, index, draws) for index, path in enumerate(paths)]
@@ -127,7 +127,7 @@ def _measured(made: Made, paths: list[np.ndarray], levels: np.ndarray, draws: in
 
 
 def _sampled_entropy(m: TrajectoryProtocol, path: np.ndarray, index: int, draws: int) -> np.ndarray:
-    """The empirical entropy of `draws` private trajectories; the random numbers of a trajectory are the same for all mechanisms."""
+    """The empirical entropy of `draws` private trajectories; all mechanisms use the same random numbers for a trajectory."""
     private = m.sample(jax.random.fold_in(jax.random.key(0), index), path, draws, start=int(path[0]))
     with jax.enable_x64(True):
         return np.asarray(_entropy(m.graph.neighbours, private))

@@ -47,11 +47,11 @@ def markdown(results: xr.Dataset) -> str:
         "",
         f"{results.attrs['data_source']}. {results.attrs['n_states']:,} states; {results.sizes['trajectory']} sensitive trajectories of "
         f"{results.attrs['steps']} transitions drawn from the chain, first state public. Mean ± standard error over them; error, tail and "
-        f"entropy are exact for each, 'typical' rests on {results.attrs['draws']} private trajectories of each. Tail: P(max error > v) at "
-        f"v = {', '.join(f'{v:.3g}' for v in level)} nats. Typical: |H_n - H(S)| <= {results.attrs['eta']:g} nats a transition. One state: "
-        f"what replacing one state costs, nats. Closer: in how many of the trajectories the mean error is below Mechanism 1's.",
+        f"entropy are exact for each, 'typical' is from {results.attrs['draws']} private trajectories of each. Tail: P(max error > v) at "
+        f"v = {', '.join(f'{v:.3g}' for v in level)} nats. Typical: |H_n - H(S)| <= {results.attrs['eta']:g} nats per transition. One state: "
+        f"the cost of replacing one state, nats. Closer: the number of trajectories whose mean error is below Mechanism 1's.",
         "",
-        "| parameters | epsilon | mechanism | one state | mean error (nats) | tail | entropy (nats a transition) | typical | closer |",
+        "| parameters | epsilon | mechanism | one state | mean error (nats) | tail | entropy (nats per transition) | typical | closer |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for line in lines(results):

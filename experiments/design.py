@@ -1,11 +1,11 @@
-"""What a design is worth: expected total variation of the private stationary distribution at one exact (epsilon, delta), four rules.
+"""The gain of a design: expected total variation of the private stationary distribution at one exact (epsilon, delta), for four rules.
 
-The paper's rule (one factor c for all rows), every row at its own largest k, a design chosen on a public stand-in, and, to see what the
-stand-in loses, a design chosen on the sensitive counts themselves, which is not private and is never to be released. Same totals, support and
-adjacency; the private matrices of each rule are drawn with common random numbers and measured, and the error of a reduction is that of the
-ratio of paired means. The table is design.md, the figure design.png and design.pdf: `python -m experiments.design [--out DIR] [--data DIR]`.
+The rules are the paper's (one factor c for all rows), every row at its own largest k, a design for a public stand-in, and a design for the
+sensitive counts themselves. The last one is not private and must never be released: it shows what the stand-in loses. All rules have the same
+totals, support and adjacency. Their private matrices are drawn with common random numbers and measured; the error of a reduction is the error
+of the ratio of paired means. The table is design.md, the figure design.png and design.pdf: `python -m experiments.design [--out DIR] [--data DIR]`.
 
-The support and the least counts are read off the sensitive counts, as the paper does: each guarantee is among databases that share them.
+The support and the least counts are read off the sensitive counts, as in the paper: each guarantee is among databases that share them.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ RULES = (
     "design, on the counts (not private)",
 )
 FOOTNOTE = (
-    "† The support and the least counts of its cells (for the first two rules: the floors) are read off the sensitive counts, as the paper does,"
+    "† The support and the least counts of its cells (for the first two rules: the floors) are read off the sensitive counts, as in the paper,"
     " and taken as public: the guarantee is among databases that share them."
 )
 TARGETS = {"manhattan": ((1.0, 1e-6), (2.0, 1e-6), (3.73, 3e-6)), "green taxis": ((14.0, 1e-6), (8.0, 1e-6), (2.0, 1e-6))}
 SAMPLES = {"manhattan": 1000, "green taxis": 300}
-_BLOCK = 100  # private matrices held at once
+_BLOCK = 100  # private matrices in memory at once
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Measured:
-    """Mean and standard error of total variation over `samples` private matrices, and what the first-order law says."""
+    """Mean and standard error of total variation over `samples` private matrices, and the prediction of the first-order law."""
 
     data: str
     epsilon: float
@@ -54,16 +54,14 @@ class Measured:
     error: float
     predicted: float
     withheld: int
-    drawn: int  # rows that are a draw, or would be
+    drawn: int  # rows that are drawn, or withheld although they have a choice
     samples: int
-    settled: bool | None  # of a design's search
-    values: np.ndarray = dataclasses.field(
-        repr=False
-    )  # (samples,), paired across rules: sample i of each has the same random numbers
+    settled: bool | None  # whether a design's search converged; None without a search
+    values: np.ndarray = dataclasses.field(repr=False)  # (samples,); sample i of every rule uses the same random numbers
 
 
 def run(out: pathlib.Path, data: pathlib.Path | None) -> list[pathlib.Path]:
-    """The synthetic Manhattan with another synthetic city as stand-in; with `data` the green taxis of November 2025, with those of January 2024."""
+    """The synthetic Manhattan with another synthetic city as stand-in; with `data` also green taxis, November 2025 with January 2024."""
     print("== design", flush=True)
     sensitive = datasets.manhattan()
     found = compare("manhattan", np.asarray(sensitive.counts), np.asarray(datasets.manhattan(seed=68).counts))
@@ -94,12 +92,14 @@ Rule = tuple[MatrixMechanism, np.ndarray, bool | None]
 
 
 def mechanisms(counts: np.ndarray, stand_in: np.ndarray, epsilon: float, delta: float) -> list[Rule]:
-    """Each rule's mechanism, the shares it is applied to, and whether its search came to rest (None where there was none)."""
+    """Each rule's mechanism, the shares it is applied to, and whether its search converged (None without a search)."""
     support, totals = counts > 0, counts.sum(axis=1)
     rows = PublicRows.from_counts(counts, support="observed", eta="smallest share")
     largest = MatrixMechanism.calibrate(rows=rows, epsilon=epsilon, delta=delta, unreachable="withhold")
     least = np.where(support, counts, np.inf).min(axis=1)
-    least = np.minimum(least, np.floor((totals - 1) / support.sum(axis=1)))  # some neighbour must exist, however few the records
+    least = np.minimum(
+        least, np.floor((totals - 1) / support.sum(axis=1))
+    )  # so that some neighbour exists, however few the records
 
     def designed(model: np.ndarray) -> MatrixDesign:
         raised = np.where(support, model + 0.1, 0.0)
@@ -174,7 +174,7 @@ def _line(*cells: str) -> str:
 
 
 def draw(found: list[Measured], sources: list[str]) -> Figure:
-    """Measured error of each rule at each target, one panel for each data set; side by side, since targets differ in delta too."""
+    """The measured error of each rule at each target, one panel for each data set; no line joins the targets, as they differ in delta."""
     names = list(dict.fromkeys(m.data for m in found))
     with style.look():
         figure = Figure(figsize=(4.8 * len(names), 4.6), layout="constrained")
@@ -185,13 +185,13 @@ def draw(found: list[Measured], sources: list[str]) -> Figure:
         handles, labels = figure.axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center", ncols=2, fontsize=8)
         draws = " and ".join(f"{SAMPLES[name]:,}" for name in names)
-        said = f"Data: {' '.join(sources)} {draws} private matrices a point, ± 2 s.e. Hollow: every row withheld, nothing released. {FOOTNOTE}"
+        said = f"Data: {' '.join(sources)} {draws} private matrices per point, ± 2 s.e. Hollow: every row withheld, nothing released. {FOOTNOTE}"
         style.caption(figure, said)
     return figure
 
 
 def _panel(axes: Axes, found: list[Measured]) -> None:
-    """One group of four markers for each target, from small epsilon to large; not joined, and none behind another."""
+    """Draw a group of four markers for each target, side by side, from small epsilon to large."""
     targets = sorted({(m.epsilon, m.delta) for m in found})
     for index, rule in enumerate(RULES):
         for m in (m for m in found if m.rule == rule):
@@ -212,7 +212,7 @@ def _dense(counts: object) -> np.ndarray:
 
 
 def main() -> None:
-    """Run it and say what was written."""
+    """Run the experiment and print the paths written."""
     parser = argparse.ArgumentParser(prog="python -m experiments.design", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("results"))
     parser.add_argument("--data", type=pathlib.Path)

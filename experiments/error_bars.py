@@ -1,7 +1,7 @@
-"""Where the first-order law of the private stationary distribution is good: coverage of 95 % bars, and its prediction of E TV, by simulation.
+"""How good the first-order law of the private stationary distribution is: coverage of 95 % bars, and its prediction of E TV, by simulation.
 
-`python -m experiments.error_bars` prints a Markdown table. 200 random chains of n states, rows uniform on the simplex of Dirichlet(2, ..., 2);
-k_i so that the smallest k_i P_ij of every row is `cell`. Of each chain 25 private matrices; one state of each, drawn at random, is covered or not.
+`python -m experiments.error_bars` prints a Markdown table. It simulates 200 random chains of n states, with rows from Dirichlet(2, ..., 2) and
+k_i such that the smallest k_i P_ij of every row is `cell`. Each chain gets 25 private matrices; of each, one random state is covered or not.
 """
 
 from __future__ import annotations

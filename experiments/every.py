@@ -1,8 +1,8 @@
 """`python -m experiments [--out DIR] [--data DIR] [--processes N]`: every figure of the papers, the reproduction table, a
 comparison of the trajectory mechanisms, `dpjax compare`, a design and the sensitivity studies, into DIR (results).
 
-Built-in data, invented and labelled so; with --data also the real files, in folders grades/, nyc_tlc/, ratings/, roads/
-and wikispeedia/. What is done is not done again: an interrupted run continues.
+The data are built in, invented and labelled so; with --data also the real files, in folders grades/, nyc_tlc/, ratings/, roads/
+and wikispeedia/. An interrupted run continues: finished work is not repeated.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from experiments import (
     trajectories,
 )
 
-# the first figure comes soon; then those that take long, so that none of them is left to run alone at the end
+# a quick figure first; then the long experiments, so that none of them runs alone at the end
 IN_ORDER = {
     "grades": grades.run,
     "trajectories": trajectories.run,
@@ -51,7 +51,7 @@ WRITING = ("comparison", "mechanisms", "persons", "design", "sensitivity")
 
 
 def main() -> None:
-    """Run all experiments, some of them side by side, and print the table."""
+    """Run all experiments, several at a time, and print the table."""
     parser = argparse.ArgumentParser(prog="python -m experiments", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("results"))
     parser.add_argument("--data", type=pathlib.Path)
@@ -61,7 +61,7 @@ def main() -> None:
         parser.error(f"--data is {str(arguments.data)!r}; there is no such folder")
     if arguments.processes < 1:
         parser.error(f"--processes is {arguments.processes}; give 1 or more")
-    dpjax.enable_compilation_cache()  # what one process compiled, the other and the next run load
+    dpjax.enable_compilation_cache()  # so that the processes and later runs share compiled programs
     found = _all(arguments.out, arguments.data, arguments.processes)
     rows = [row for name in FIRST_PAPER for row in found[name]]
     rows += sorted((row for name in SECOND_PAPER for row in found[name]), key=lambda row: row.id)
@@ -73,7 +73,7 @@ def main() -> None:
 
 
 def _all(out: pathlib.Path, data: pathlib.Path | None, processes: int) -> dict[str, list[Any]]:
-    """What every experiment returns, by its name. SystemExit where one did not succeed."""
+    """The results of every experiment, by its name. Raises SystemExit if one failed."""
     if processes == 1:
         return {name: run(out, data) for name, run in IN_ORDER.items()}
     found: dict[str, list[Any]] = {}
@@ -95,7 +95,7 @@ def _all(out: pathlib.Path, data: pathlib.Path | None, processes: int) -> dict[s
 
 
 def _apart(name: str, out: pathlib.Path, data: pathlib.Path | None) -> tuple[list[Any], str, float, Any]:
-    """One experiment in a process of its own: what it returns and printed, its seconds, and the exit code that it asked for."""
+    """One experiment in a separate process: its result, its printed text, its seconds, and its exit code."""
     began, said, code, found = time.perf_counter(), io.StringIO(), None, []
     with contextlib.redirect_stdout(said):
         try:

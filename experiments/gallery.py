@@ -1,7 +1,7 @@
 """`python -m experiments.gallery [DIR]`: small runs of three configs and comparisons, their figures on one page, into DIR (docs/_build/gallery).
 
-The documentation's gallery includes that page. Samples and cells are few, so that it takes a minute or so; what is done is not done
-again.
+The documentation's gallery includes that page. There are few samples and cells, so it takes about a minute; finished work is not
+repeated.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ RUNS: dict[str, dict[str, object]] = {
 
 
 def make(out: pathlib.Path) -> pathlib.Path:
-    """Run what is missing and write the page; returns its path. Images lie beside it."""
+    """Run what is missing and write the page, with the images in the same folder; returns its path."""
     page = out / "figures.md"
     if page.exists() and (out / "persons.png").exists():
         return page

@@ -9,7 +9,7 @@ from experiments.runs import results_of
 
 
 def run(out: pathlib.Path, data: pathlib.Path | None) -> list[reproduction.Row]:
-    """The invented class of 98; with `data` also a class of 98 at Georgia Tech, less 8 who withdrew or did not finish."""
+    """The invented class of 98; with `data` also a class of 98 at Georgia Tech, without the 8 who withdrew or did not finish."""
     rows = reproduction.accounting_rows() + reproduction.grades_rows(results_of("grades", out))
     if data is not None:
         path = data / "grades" / "gatech_calculus_sections_2013-14.csv"

@@ -1,6 +1,6 @@
-"""`dpjax compare` on grades, taxis and a rating matrix: error against epsilon of every mechanism, ours or not.
+"""`dpjax compare` on grades, taxis and a rating matrix: error against epsilon of every mechanism, the papers' and the baselines.
 
-The built-in stand-ins, invented and labelled so; with data also the real files. A comparison that is there is not made again.
+The data are built-in stand-ins, invented and labelled so; with data also the real files. A finished comparison is not repeated.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BUILT_IN = {
 
 
 def real(data: pathlib.Path) -> dict[str, list[str]]:
-    """The comparisons on the files of a folder."""
+    """The comparisons on the real files in a folder."""
     grades, ratings = str(CONFIGS / "grades-file.toml"), str(CONFIGS / "sp-ratings.toml")
     sections = data / "grades" / "gatech_calculus_sections_2013-14.csv"
     taxis = data / "nyc_tlc" / "green_tripdata_2025-11.parquet"
@@ -32,7 +32,7 @@ def real(data: pathlib.Path) -> dict[str, list[str]]:
 
 
 def run(out: pathlib.Path, data: pathlib.Path | None = None) -> list[pathlib.Path]:
-    """The figures, OUT/NAME/comparison.png, each beside its table; SystemExit where a comparison failed."""
+    """The figures, OUT/NAME/comparison.png, each beside its table; raises SystemExit if a comparison failed."""
     found = []
     for name, words in {**BUILT_IN, **({} if data is None else real(data))}.items():
         figure = out / name / "comparison.png"

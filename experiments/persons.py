@@ -1,9 +1,10 @@
-"""Error against m, the records kept of each person: few leave much out and what is heavy users' goes; many take much noise.
+"""Error against m, the number of records kept per person: a small m drops many records of heavy users, a large m needs much noise.
 
-`python -m experiments.persons [DIR]`. PERSONS invented persons make trips among STATES states, heavy-tailed in number (1 + the whole part of a
-log-normal number) and the more trips the more like one another, so that leaving records out moves the shares. Error: total variation of each row
-from the shares of all records, weighted by the row's share of records; `dropped` that of the kept records without noise, the mean of SAMPLINGS. The
-mechanisms protect a person replaced by any other at (EPSILON, DELTA). Dirichlet rows exactly; discrete Laplace by DRAWS draws.
+`python -m experiments.persons [DIR]`. PERSONS invented persons make trips among STATES states. The number of trips is heavy-tailed (1 + the
+whole part of a log-normal number), and persons with many trips resemble each other, so that dropping records changes the shares. The error is
+the total variation of each row from the shares of all records, weighted by the row's share of records. `dropped` is the error of the kept
+records without noise, averaged over SAMPLINGS choices. The mechanisms protect a person replaced by any other at (EPSILON, DELTA). Dirichlet
+rows are exact; discrete Laplace and Gaussian use DRAWS draws.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ KEPT = (1, 2, 3, 5, 7, 10)
 SAMPLINGS, DRAWS = 5, 50
 ERRORS = ("dropped", "pseudocount", "discrete-laplace", "discrete-gaussian")
 _CAPTION = (
-    f"Synthetic: {PERSONS:,} invented persons among {STATES} states. A person replaced by any other is protected at ({EPSILON:g}, {DELTA:g}). "
-    f"Means over {SAMPLINGS} choices of the records kept; pseudo-count rows exact given these, discrete Laplace and Gaussian also over "
-    f"{DRAWS} draws of the noise for each. Rows weighted by their records."
+    f"Data: Synthetic, {PERSONS:,} invented persons among {STATES} states. A person replaced by any other is protected at ({EPSILON:g}, "
+    f"{DELTA:g}). Means over {SAMPLINGS} choices of the kept records and {DRAWS} draws of the noise; pseudo-count rows exact given the records. "
+    "Rows weighted by their records."
 )
 
 
@@ -139,7 +140,7 @@ def _draw(results: xr.Dataset, path: pathlib.Path) -> list[pathlib.Path]:
         for number, (of, name) in enumerate(zip(ERRORS, names, strict=True)):
             axes.plot(results.m, results.error.sel(of=of), label=name, marker=style.MARKERS[number], **style.line(number))
         axes.set(xlabel="records kept of each person, m", ylabel="total variation of a row, from all records", ylim=(0, None))
-        axes.legend(fontsize=8)
+        style.legend_below(axes, fontsize=8, ncols=2)
         style.caption(figure, _CAPTION)
         return style.save(figure, path)
 

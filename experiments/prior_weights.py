@@ -1,7 +1,7 @@
-"""Which weight of the public prior? `python -m experiments.prior_weights`: a Markdown table on the built-in chains.
+"""Choice of the weight of the public prior. `python -m experiments.prior_weights` prints a Markdown table on the built-in chains.
 
-The sensitive trajectory is random (a run of the chain from its stationary law, s'_0 = s_0), so that the choice depends on the
-chain alone and may be made before any data are touched. Everything is exact (`joint_law`).
+The sensitive trajectory is random (a run of the chain from its stationary distribution, s'_0 = s_0). So the choice depends on the chain
+alone and can be made before any data are read. Everything is exact (`joint_law`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The reproduction table: what the papers print, what we compute, on which data, and why they differ where they do.
+"""The reproduction table: what the papers print, what dpjax computes, on which data, and why they differ.
 
-Every figure of ours comes from the library or from the stored results of the sweeps beside it; nothing is tuned to a published one.
+Every number of ours comes from the library or from the stored results of the sweeps; nothing is tuned to a published number.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dpjax.simplex.theorem1 import theorem1_epsilon
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Row:
-    """One line of the table; `ours` is a number with its unit or error, in words."""
+    """One row of the table; `ours` is a number with its unit or error, in words."""
 
     id: str
     quantity: str
@@ -34,7 +34,7 @@ PUBLIC = "public numbers only: N=98, n=5, eta=0.073, gamma=0.0004"
 
 
 def accounting_rows() -> list[Row]:
-    """A1, A2 and A4: what Theorem 1 and exact accounting say of the published setting; no data enter."""
+    """Rows A1, A2 and A4: Theorem 1 and exact accounting at the published setting; no data are used."""
     m = dpjax.DirichletMechanism(k=20.6, **GRADES)
     tight = theorem1_epsilon(form="corrected", k=20.6, **GRADES)
     exact = m.exact_epsilon(0.0026)
@@ -46,7 +46,7 @@ def accounting_rows() -> list[Row]:
             published="2.255",
             ours=f"{m.epsilon:.4f} by (6); {tight:.4f} by (6) corrected; {exact:.4f} exact, at the published delta",
             data=PUBLIC,
-            why="(6) gives 2 % less at these numbers, and why is not known; exact accounting needs no worst case over Omega_1",
+            why="(6) gives 2 % less at these numbers, for an unknown reason; exact accounting needs no worst case over Omega_1",
         ),
         Row(
             id="A2",
@@ -69,7 +69,7 @@ def accounting_rows() -> list[Row]:
 
 
 def _k_of_epsilon(epsilon: float) -> tuple[float, float]:
-    """The k at which (6) gives `epsilon`, and Theorem 1's delta there."""
+    """The k at which (6) gives `epsilon`, and the delta of Theorem 1 at that k."""
     from scipy.optimize import brentq
 
     k = brentq(lambda k: theorem1_epsilon(k=k, **GRADES) - epsilon, 20.6, 200.0)
@@ -77,7 +77,7 @@ def _k_of_epsilon(epsilon: float) -> tuple[float, float]:
 
 
 def grades_rows(results: xr.Dataset) -> list[Row]:
-    """A3 and A5 from the sweep over k."""
+    """Rows A3 and A5, from the sweep over k."""
     first, last = results.isel(k=0), results.isel(k=-1)
     k = float(first["k"])
     uniform, corner = expected_kl(np.full(5, 0.2), k), expected_kl(np.array([0.073] * 4 + [1 - 4 * 0.073]), k)
@@ -107,7 +107,7 @@ def _ratio(cell: xr.Dataset) -> float:
 
 
 def taxi_rows(results: xr.Dataset) -> list[Row]:
-    """A6 and A7 from the sweep over k_factor."""
+    """Rows A6 and A7, from the sweep over k_factor."""
     data = f"{results.attrs['data_source'].rstrip('.')}; {int(results['samples'].max()):,} privatizations for each epsilon"
     cells = [results.isel(k_factor=i) for i in _nearest(results, (0.0, 3.73, 5.19))]
     ours = "; ".join(
@@ -123,7 +123,7 @@ def taxi_rows(results: xr.Dataset) -> list[Row]:
             published="(2.68, 0.0214), (3.73, 3e-6), (5.19, 5e-9)",
             ours=ours,
             data=data,
-            why="other records: the January 2025 file and its pre-processing are not to be had; the rarest transition kept sets delta",
+            why="other records: the January 2025 file and its pre-processing are not available; the rarest kept transition determines delta",
         ),
         Row(
             id="A6",
@@ -131,7 +131,7 @@ def taxi_rows(results: xr.Dataset) -> list[Row]:
             published="0.017 at epsilon 3.73",
             ours=errors,
             data=data,
-            why="the error follows from eta_i and N_i of each row, which differ; the published text gives no row sizes",
+            why="the error follows from eta_i and N_i of each row, which differ; the paper gives no row sizes",
         ),
         Row(
             id="A7",
@@ -139,19 +139,19 @@ def taxi_rows(results: xr.Dataset) -> list[Row]:
             published="the private stationary distribution approaches the true one",
             ours=f"E TV falls from {float(results['tv_mean'][0]):.5f} to {float(results['tv_mean'][-1]):.5f}",
             data=data,
-            why="holds; see the figures beside this table",
+            why="holds; see the figures",
         ),
     ]
 
 
 def _nearest(results: xr.Dataset, epsilons: tuple[float, ...]) -> list[int]:
-    """The cells whose Theorem 1 epsilon comes nearest to each of `epsilons`, each cell once."""
+    """The cells whose Theorem 1 epsilon is nearest to each of `epsilons`, each cell once."""
     stated = results["theorem1_epsilon"].values
     return list(dict.fromkeys(int(np.argmin(np.abs(stated - e))) for e in epsilons))
 
 
 def write(rows: list[Row], directory: pathlib.Path) -> list[pathlib.Path]:
-    """The table as Markdown and as CSV in `directory`."""
+    """Write the table as Markdown and as CSV in `directory`; returns the paths."""
     names = [field.name for field in dataclasses.fields(Row)]
     lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
     lines += ["| " + " | ".join(getattr(row, name) for name in names) + " |" for row in rows]

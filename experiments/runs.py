@@ -1,4 +1,4 @@
-"""Run a config as the command does, and hand back its stored results."""
+"""Run a config as the command does, and return its stored results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CONFIGS = pathlib.Path(__file__).resolve().parent.parent / "configs"
 
 
 def results_of(config: str, out: pathlib.Path, settings: Mapping[str, object] | None = None) -> xr.Dataset:
-    """`dpjax run configs/CONFIG.toml --out OUT/CONFIG`, continued where it stopped; raises SystemExit where it did not succeed."""
+    """`dpjax run configs/CONFIG.toml --out OUT/CONFIG`, continued if it was stopped; raises SystemExit if it failed."""
     directory = out / config
     print(f"== {config}", flush=True)
     changes = [word for key, value in (settings or {}).items() for word in ("--set", f"{key}={value}")]

@@ -1,6 +1,6 @@
-"""What-if studies by gradient: which row's k moves which state's error, which street moves the tail, the slope of privacy against accuracy.
+"""Studies by gradient: which row's k changes which state's error, which street changes the tail, the slope of privacy against accuracy.
 
-`python -m experiments.sensitivity [--out DIR]` computes what is not stored yet and draws from what is stored.
+`python -m experiments.sensitivity [--out DIR]` computes what is not stored yet and draws the figures from the stored results.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from dpjax.trajectory import TrajectoryMechanism, exact_law
 from experiments.runs import CONFIGS
 
 Config = dict[str, Any]
-LAYOUT = 2  # of the stored results: those of another are computed again
+LAYOUT = 2  # version of the stored results: results of another version are computed again
 
 
 def run(out: pathlib.Path) -> list[pathlib.Path]:
-    """The three studies into OUT/sensitivity-*; the figures written."""
+    """The three studies into OUT/sensitivity-*; returns the paths of the figures."""
     outlines = datasets.load("manhattan").outlines or ()
     studies: dict[str, tuple[Callable[[Config], xr.Dataset], Callable[[xr.Dataset], Figure]]] = {
         "sensitivity-stationary": (stationary, lambda r: figures.stationary_figure(r, outlines)),
@@ -52,7 +52,7 @@ def run(out: pathlib.Path) -> list[pathlib.Path]:
 
 
 def stored(name: str, out: pathlib.Path, study: Callable[[Config], xr.Dataset]) -> xr.Dataset:
-    """The results of a study, from OUT/NAME/results.nc if the same config made them, else computed and stored there."""
+    """The results of a study: read from OUT/NAME/results.nc if the same config made them, otherwise computed and stored there."""
     config = tomllib.loads((CONFIGS / f"{name}.toml").read_text(encoding="utf-8"))
     said, path = json.dumps({"layout": LAYOUT, **config}, sort_keys=True), out / name / "results.nc"
     if path.exists():
@@ -101,7 +101,7 @@ def tail(config: Config) -> xr.Dataset:
 
     with jax.enable_x64(True):
         value, gradient = (np.asarray(x) for x in jax.jit(jax.value_and_grad(log_tail))(jnp.asarray(P)))
-    require(np.isfinite(value), "study.threshold", v, "no private trajectory gets that far away: take a smaller one")
+    require(np.isfinite(value), "study.threshold", v, "no private trajectory has so large an error: take a smaller threshold")
     i, j = np.nonzero(P)
     labels = np.array([str(x) for x in data.labels])
     return xr.Dataset(
@@ -137,7 +137,7 @@ def frontier(config: Config) -> xr.Dataset:
     (epsilon, slope), (row_epsilon, row_slope) = _epsilons(one, many)
     kl, kl_slope = _kl(counts / counts.sum(), k)
     found = [stationary_elasticity(jax.random.key(study["seed"]), P, row, study["draws"]) for row in scaled]
-    worst = row_epsilon.argmax(axis=1)[:, None]  # the row that sets the joint epsilon
+    worst = row_epsilon.argmax(axis=1)[:, None]  # the row that determines the joint epsilon
     per_log_k = np.array([f.error[-1] * f.elasticity[-1].sum() for f in found])
     m = len(marked)
     return xr.Dataset(
@@ -166,7 +166,7 @@ def frontier(config: Config) -> xr.Dataset:
 
 
 def _model(data: datasets.Dataset) -> tuple[np.ndarray, PublicRows]:
-    """The transition matrix and what is public of it under the paper's rule."""
+    """The transition matrix and its public facts under the paper's rule."""
     counts = np.asarray(data.counts, np.float64)
     return counts / counts.sum(axis=1, keepdims=True), PublicRows.from_counts(counts, support="observed", eta="smallest share")
 
@@ -179,7 +179,7 @@ def _kl(C: np.ndarray, k: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _epsilons(*settings: tuple[Any, Any, Any, Any]) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The exact epsilon at (delta, k, eta, N) and its slope in k, for each setting; all in one compiled call."""
+    """The exact epsilon at (delta, k, eta, N) and its slope in k, for each setting, in one compiled call."""
     arrays = [np.broadcast_arrays(*(np.asarray(x, np.float64) for x in setting)) for setting in settings]
     delta, k, *rest = (np.concatenate(parts) for parts in zip(*([x.ravel() for x in each] for each in arrays), strict=True))
     with jax.enable_x64(True):
@@ -196,7 +196,7 @@ def _theorem1(k: np.ndarray, eta: float, counts: np.ndarray, gamma: float) -> np
 
 
 def main() -> None:
-    """Run the studies and say what was written."""
+    """Run the studies and print the paths written."""
     parser = argparse.ArgumentParser(prog="python -m experiments.sensitivity", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("results"))
     print("\n".join(str(path) for path in run(parser.parse_args().out)))

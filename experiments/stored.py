@@ -1,4 +1,4 @@
-"""Exact results that need no sweep, kept on disk with the settings they were computed at; computed again where those differ."""
+"""Exact results without a sweep, stored with their settings, and computed again if these differ."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpjax import _atomic as atomic
 
 
 def stored(path: pathlib.Path, settings: Mapping[str, Any], compute: Callable[[], xr.Dataset]) -> xr.Dataset:
-    """The data set at `path` where it was computed at these `settings`, else `compute()`, stored there."""
+    """The data set at `path` if it was computed at these `settings`; otherwise `compute()`, stored there."""
     said = json.dumps(settings, sort_keys=True)
     if path.exists():
         kept = xr.load_dataset(path, engine="h5netcdf")

@@ -9,10 +9,10 @@ from experiments.runs import results_of
 
 
 def run(out: pathlib.Path, data: pathlib.Path | None) -> list[reproduction.Row]:
-    """The synthetic Manhattan at the published size; with `data` the green taxis of November 2025, which A6 does not speak of."""
+    """The synthetic Manhattan at the published size; with `data` also the green taxis of November 2025, which claim A6 does not cover."""
     rows = reproduction.taxi_rows(results_of("manhattan", out))
     if data is not None:
         files = data / "nyc_tlc"
-        outlines = files / "manhattan_zones.geojson"  # most green trips are elsewhere: the map shows the zones of Manhattan
+        outlines = files / "manhattan_zones.geojson"  # most green trips are outside Manhattan: the map shows its zones only
         results_of("taxis", out, {"data.path": files / "green_tripdata_2025-11.parquet", "data.outlines": outlines})
     return rows

@@ -1,4 +1,4 @@
-"""Second paper, figures 2, 3, 5 to 8, 10 and 11 and table 2, on three chains of its three kinds; rows B1 to B4, B6 and B7 of the table."""
+"""Second paper, figures 2, 3, 5 to 8, 10 and 11 and table 2, on three kinds of chains; rows B1 to B4, B6 and B7 of the table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from experiments.runs import results_of
 
 
 def run(out: pathlib.Path, data: pathlib.Path | None) -> list[reproduction.Row]:
-    """The built-in chains; with `data` also the real ones. Rows in the order of their names."""
+    """The built-in chains; with `data` also the real ones. The rows are in the order of their names."""
     rows = [row for name in BUILT_IN for row in _chain(name, out, {})]
     rows += differing_transitions(invented_ratings())
     if data is not None:
@@ -33,7 +33,7 @@ def _chain(name: str, out: pathlib.Path, settings: dict[str, pathlib.Path]) -> l
 
 
 def differing_transitions(dataset: Dataset, rho: float = 1.0) -> list[reproduction.Row]:
-    """B7: floor(rho / min G) in the three readings of the minimum, on a rating matrix whose last state is default."""
+    """Row B7: floor(rho / min G) for three readings of the minimum, on a rating matrix whose last state is default."""
     chain = MarkovChain.from_matrix(dataset.matrix, labels=dataset.labels)
     report = protection(TrajectoryMechanism(chain, epsilon=1.0, rho=rho))
     G, stay = shortest_paths(chain), -np.log(np.diag(dataset.matrix))
@@ -53,7 +53,7 @@ def differing_transitions(dataset: Dataset, rho: float = 1.0) -> list[reproducti
             published="floor(rho / min G) = 11",
             ours=f"{ours}; by Definition 4 {report.most_differences:.0f}: {vacuous}; 11 {claims.verdict(counts)}",
             data=dataset.source.rstrip("."),
-            why="11 needs a minimum between 1/12 and 1/11, which is the size of a self loop of a rating that is not default; a self loop "
+            why="11 needs a minimum between 1/12 and 1/11, the size of a self loop of a rating other than default; a self loop "
             "is no difference between two trajectories",
         )
     ]

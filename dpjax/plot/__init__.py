@@ -1,12 +1,12 @@
-"""Figures from stored results: nothing here simulates, and every figure names its data and its sample size.
+"""Figures from stored results. Nothing in this package simulates, and every figure names its data and its sample size.
 
-comparison    mechanisms side by side, and how a measure is spread
+comparison    mechanisms side by side, and the distribution of a measure
 matrix        transition matrices: rows, maps, the stationary distribution
 trajectory    private trajectories: tails, entropy, samples, attraction
 sensitivity   the figures of experiments on sensitivities
-style         one look for all of them; maps
+style         the common style; maps
 
-A workload's figures are named in `FIGURES`; the module that draws them is imported when it is needed.
+`FIGURES` names the figures of each workload; the module that draws them is imported when it is needed.
 """
 
 from __future__ import annotations
@@ -26,10 +26,19 @@ __all__ = ["draw", "read_outlines"]
 
 
 def draw(results: xr.Dataset, directory: str | pathlib.Path, outlines: style.Outlines | None = None) -> list[pathlib.Path]:
-    """Draw every figure that is known for these results into `directory`, as PNG and PDF; with a map where `outlines` are given.
+    """Draw every known figure of these results into `directory`, as PNG and PDF.
 
-    `results` is what `dpjax.sweep.open` returns; its attribute `workload` says which figures it holds. Returns the paths written;
-    an empty list means that no figure is known for the workload or for its axes.
+    Args:
+        results: what `dpjax.sweep.open` returns; its attribute `workload` selects the figures.
+        directory: the folder for the figures; made if missing.
+        outlines: the outlines of the states, for maps; None draws no map. `read_outlines` reads them.
+
+    Returns:
+        The paths written; empty if no figure is known for the workload or for its axes.
+
+    Example:
+        >>> results = dpjax.sweep.open("results/grades")
+        >>> dpjax.plot.draw(results, "results/grades/figures")
     """
     from dpjax.plot import comparison
 
@@ -92,7 +101,7 @@ def _mechanisms(results: xr.Dataset, outlines: style.Outlines | None) -> dict[st
     return {"": comparison.figure(results)}
 
 
-# workload -> its figures by what their names end in
+# workload -> its figures, by the ending of their names
 FIGURES: Mapping[str, Callable[[xr.Dataset, style.Outlines | None], Mapping[str, Figure]]] = {
     "dirichlet-vector": _vector,
     "dirichlet-matrix": _matrix,

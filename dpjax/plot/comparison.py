@@ -1,22 +1,22 @@
-"""Mechanisms side by side: errors against epsilon, and how a measure is spread. Stored results only.
+"""Mechanisms side by side: errors against epsilon, and the distribution of a measure. Stored results only.
 
-*Trajectory mechanisms* (`figure`): error, tail, entropy and typicality against epsilon, at nominal and at matched privacy. Of the results:
-`error`, `entropy`, `typical` (comparison, epsilon, mechanism, trajectory) and `exceedance` (..., level). Lines are
-means over the sensitive trajectories, bars two standard errors of that mean.
+*Trajectory mechanisms* (`figure`): error, tail, entropy and typicality against epsilon, at nominal and at matched privacy. It reads
+`error`, `entropy`, `typical` (comparison, epsilon, mechanism, trajectory) and `exceedance` (..., level). Lines are means over the
+sensitive trajectories, bars are two standard errors of that mean.
 
-*The results of `compare`* (`errors_figure`): error against epsilon, a line a mechanism, whatever their error fields are.
+*The results of `compare`* (`errors_figure`): error against epsilon, one line for each mechanism, one panel for each error field.
 
-*Figure 1 of the first paper* (`vector_figure`): the mean Kullback-Leibler divergence of a private count vector against epsilon. A sweep
-over k of the workload `dirichlet-vector`, with the divergence measured, Theorem 2's exact mean and Corollary 1's bound. The abscissa is the
-epsilon that each k costs, under one accountant or the other.
+*Figure 1 of the first paper* (`vector_figure`): the mean Kullback-Leibler divergence of a private count vector against epsilon. It needs
+a sweep over k of the workload `dirichlet-vector`, with the measured divergence, Theorem 2's exact mean and Corollary 1's bound. The
+abscissa is the epsilon that each k costs, under each of two accountants.
 
-*How a measure is spread* (`histogram_figure`): its counts in the public bins of the config, for some of the cells. A sweep with
-`[sweep.histograms]`, or a measure that its workload counts in bins. What lies below the first edge or from the last edge on is no bar: the
-legend says how much it is.
+*The distribution of a measure* (`histogram_figure`): its counts in the public bins of the config, for some of the cells. It needs a sweep
+with `[sweep.histograms]`, or a measure that its workload counts in bins. Samples below the first edge or from the last edge on have no
+bar: the legend gives their share.
 
-*Whole count matrices* (`count_figure`) under several mechanisms: their errors against the target epsilon, a line for each mechanism and
-setting. A sweep of the workload `count-matrix`. The axes but epsilon tell the lines apart; without an axis `name` there is the one
-mechanism of the config.
+*Whole count matrices* (`count_figure`) under several mechanisms: their errors against the target epsilon, one line for each mechanism and
+setting. It needs a sweep of the workload `count-matrix`. The axes other than epsilon distinguish the lines; without an axis `name`, the
+mechanism is that of the config.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ NAMES = {
 }
 ORDER = tuple(NAMES)
 _ROWS = {"papers": "papers' parameters", "matched": "matched: one state costs $\\epsilon$"}
-_LEVEL = 1  # which of the stored levels the tail is drawn at
+_LEVEL = 1  # the index of the stored level that the tail is drawn at
 FLOOR = 1e-4  # the smallest mean error (nats) and probability that are drawn
 
 
@@ -55,7 +55,7 @@ def mean_and_error(values: xr.DataArray) -> tuple[float, float]:
 
 
 def panel(axes: Axes, cells: xr.DataArray, most: float = np.inf) -> None:
-    """One quantity, (epsilon, mechanism, trajectory), at most `most`, against epsilon."""
+    """Draw one quantity (epsilon, mechanism, trajectory) against epsilon; bars end at `most`."""
     for kind in cells["mechanism"].values:
         index = ORDER.index(kind)
         points = [mean_and_error(cells.sel(mechanism=kind, epsilon=epsilon)) for epsilon in cells["epsilon"].values]
@@ -82,13 +82,13 @@ def _quantities(results: xr.Dataset) -> dict[str, xr.DataArray]:
     return {
         "mean error (nats)": results["error"],
         f"P(max error > {level:.3g} nats)": results["exceedance"].isel(level=_LEVEL),
-        "mean entropy (nats a transition)": results["entropy"],
+        "mean entropy (nats per transition)": results["entropy"],
         f"P(entropy within {results.attrs['eta']:g} nats of H(S))": results["typical"],
     }
 
 
 def figure(results: xr.Dataset) -> Figure:
-    """A row of panels for each comparison, a column for each quantity."""
+    """The comparison: one row of panels for each comparison, one column for each quantity."""
     quantities = _quantities(results)
     with style.look():
         drawn = Figure(figsize=(3.1 * len(quantities), 7), layout="constrained")
@@ -110,7 +110,7 @@ def figure(results: xr.Dataset) -> Figure:
 
 
 def _logarithmic(axes: Axes, means: xr.DataArray) -> None:
-    """A logarithmic ordinate that ends a little below the smallest mean, or at FLOOR."""
+    """Set a logarithmic ordinate that ends a little below the smallest mean, or at FLOOR."""
     axes.set_yscale("log")
     shown = means.values[means.values >= FLOOR]
     axes.set_ylim(max(FLOOR, shown.min(initial=1.0) / 1.5), shown.max(initial=FLOOR) * 1.5)
@@ -118,13 +118,12 @@ def _logarithmic(axes: Axes, means: xr.DataArray) -> None:
 
 def _caption(results: xr.Dataset) -> str:
     said = results.attrs
-    bound = "" if bool((results["substitution_exact"].sel(mechanism="mechanism1") == 1).all()) else " (here its bound)"
+    bound = "" if bool((results["substitution_exact"].sel(mechanism="mechanism1") == 1).all()) else " (its bound)"
     return (
-        f"{style.data_of(results)} {said['n_states']:,} states; {results.sizes['trajectory']} sensitive trajectories of {said['steps']} "
-        f"transitions drawn from the chain, first state public; bars ± 2 standard errors over them. Error, tail and entropy are exact for "
-        f"each trajectory; typicality from {said['draws']} private trajectories of each. rho = 1 nat, b = 1, prior weight "
-        f"{said['prior_weight']:g}. Matched: every mechanism at the single-substitution epsilon{bound} of the abscissa, the offline ones by "
-        f"their proved bound. Not drawn: what lies below {FLOOR:g}."
+        f"{style.data_of(results)} {said['n_states']:,} states. Means over {results.sizes['trajectory']} sensitive trajectories of "
+        f"{said['steps']} transitions from the chain, first state public; bars ± 2 s.e. Typicality: "
+        f"{said['draws']} private trajectories each; the rest is exact. rho = 1 nat, b = 1, prior weight {said['prior_weight']:g}. Matched: at the "
+        f"single-substitution epsilon{bound} of the abscissa, offline at its proved bound. Values below {FLOOR:g} are not drawn."
     )
 
 
@@ -138,7 +137,7 @@ PANELS = {
 
 
 def error(axes: Axes, results: Sequence[Any], field: str) -> None:
-    """`field` of every mechanism against epsilon, with a band of two standard errors where there is one."""
+    """Draw `field` of every mechanism against epsilon, with a band of two standard errors if it has one."""
     for index, name in enumerate(dict.fromkeys(one.mechanism for one in results)):
         mine = [one for one in results if one.mechanism == name]
         x = np.array([one.epsilon for one in mine])
@@ -162,7 +161,7 @@ def error(axes: Axes, results: Sequence[Any], field: str) -> None:
 
 
 def errors_figure(results: Sequence[Any], caption: str) -> Figure:
-    """A panel for each error that the results have."""
+    """The errors of `compare`, one panel for each error in the results."""
     fields = [name for name in PANELS if name in results[0]._fields and any(np.isfinite(getattr(one, name)) for one in results)]
     with style.look():
         drawn = Figure(figsize=(max(6.4, 3.9 * len(fields)), 4.8), layout="constrained")
@@ -182,7 +181,7 @@ ABSCISSAE = {
 
 
 def mean_kl(axes: Axes, results: xr.Dataset, *, abscissa: str = "theorem1_epsilon") -> None:
-    """Mean divergence with a band of two standard errors, Theorem 2 and Corollary 1, against `abscissa` of `results`."""
+    """Draw the mean divergence with a band of two standard errors, Theorem 2 and Corollary 1, against `abscissa` of `results`."""
     x = results[abscissa]
     mean, error = results["kl_mean"], results["kl_sem"]
     samples = int(results["samples"].max())
@@ -193,11 +192,10 @@ def mean_kl(axes: Axes, results: xr.Dataset, *, abscissa: str = "theorem1_epsilo
     axes.set_xlabel(ABSCISSAE[abscissa])
     axes.set_ylabel("KL divergence of $\\tilde C$ from $C$ (nats)")
     axes.set_ylim(bottom=0)
-    axes.legend()
 
 
 def vector_figure(results: xr.Dataset) -> Figure:
-    """The published figure beside the same draws against the epsilon that they really cost."""
+    """Figure 1: as published, and the same draws against their epsilon under exact accounting."""
     with style.look():
         drawn = Figure(figsize=(9, 3.8), layout="constrained")
         left, right = drawn.subplots(1, 2, sharey=True)
@@ -205,11 +203,12 @@ def vector_figure(results: xr.Dataset) -> Figure:
         left.set_title("As published", loc="left")
         mean_kl(right, results, abscissa="exact_epsilon")
         right.set_title("The same draws, exact accounting", loc="left")
+        drawn.legend(*left.get_legend_handles_labels(), loc="outside upper left", ncols=3)
         delta = results["at_delta"]
         style.caption(
             drawn,
-            f"{style.data_of(results)} k from {float(results['k'][0]):g} to {float(results['k'][-1]):g}; delta falls from "
-            f"{float(delta[0]):.2g} to {float(delta[-1]):.2g} along both axes: the right panel asks exact accounting for the same delta.",
+            f"{style.data_of(results)} k from {float(results['k'][0]):g} to {float(results['k'][-1]):g}; delta from "
+            f"{float(delta[0]):.2g} to {float(delta[-1]):.2g}.",
         )
     return drawn
 
@@ -218,7 +217,7 @@ _MOST = 5
 
 
 def histogram_names(results: xr.Dataset) -> list[str]:
-    """The measures with bins between edges, one number a sample."""
+    """The measures that are counted in bins between edges, one number per sample."""
     if "samples" not in results:
         return []
     cells = results["samples"].dims
@@ -231,7 +230,7 @@ def histogram_names(results: xr.Dataset) -> list[str]:
 
 
 def spread(axes: Axes, results: xr.Dataset, name: str) -> None:
-    """The share of samples a unit of the measure, as steps, in up to five of the cells computed."""
+    """Draw the density of the samples of the measure, as steps, in up to five of the computed cells."""
     edges = results[f"{name}_bin"].values[1:]
     for index, cell in enumerate(_some(results)):
         counts = cell[f"{name}_histogram"].values
@@ -243,7 +242,7 @@ def spread(axes: Axes, results: xr.Dataset, name: str) -> None:
     axes.set_xlabel(f"{str(about['long_name']).removesuffix(', mean')} ({about['units']})")
     axes.set_ylabel("density of samples")
     axes.set_ylim(bottom=0)
-    axes.legend()
+    style.legend_below(axes)
 
 
 def _some(results: xr.Dataset) -> list[xr.Dataset]:
@@ -260,12 +259,12 @@ def _label(cell: xr.Dataset) -> str:
 
 
 def histogram_figure(results: xr.Dataset, name: str) -> Figure:
-    """The figure of `spread`."""
+    """The distribution of one measure, as `spread` draws it."""
     with style.look():
         drawn = Figure(figsize=(5.4, 4), layout="constrained")
         spread(drawn.subplots(), results, name)
         source = f"{style.data_of(results)} " if "data_source" in results.attrs else ""
-        style.caption(drawn, f"{source}{int(results['samples'].max()):,} samples a cell, counted in bins given in the config.")
+        style.caption(drawn, f"{source}{int(results['samples'].max()):,} samples per cell; the bins are those of the config.")
     return drawn
 
 
@@ -277,7 +276,7 @@ _Y = {
 
 
 def measures(results: xr.Dataset) -> list[str]:
-    """The errors that the results hold."""
+    """The errors in the results."""
     return [name for name in _Y if f"{name}_mean" in results]
 
 
@@ -292,7 +291,7 @@ def _lines(results: xr.Dataset) -> dict[str, list[xr.Dataset]]:
 
 
 def errors(axes: Axes, results: xr.Dataset, name: str) -> None:
-    """The mean of one measure with a band of two standard errors against the target epsilon."""
+    """Draw the mean of one measure with a band of two standard errors against the target epsilon."""
     for index, (label, line) in enumerate(_lines(results).items()):
         x, mean, error = (np.array([float(cell[key]) for cell in line]) for key in ("at_epsilon", f"{name}_mean", f"{name}_sem"))
         axes.fill_between(x, mean - 2 * error, mean + 2 * error, color=style.line(index)["color"], alpha=0.25, linewidth=0)
@@ -305,7 +304,7 @@ def errors(axes: Axes, results: xr.Dataset, name: str) -> None:
 
 
 def count_figure(results: xr.Dataset) -> Figure:
-    """A panel for each error."""
+    """The errors of whole count matrices, one panel for each error."""
     names = measures(results)
     with style.look():
         drawn = Figure(figsize=(max(5.4, 3.8 * len(names)), 4), layout="constrained")
@@ -318,18 +317,18 @@ def count_figure(results: xr.Dataset) -> Figure:
 
 
 def _setting(results: xr.Dataset) -> str:
-    """What is protected and at which delta, what is public, and the sample size."""
+    """The protected unit, delta, the public inputs and the sample size, for a caption."""
     done = cells(results)
     deltas = sorted({float(cell["at_delta"]) for cell in done})
     adjacencies = " and ".join(sorted({str(setting(cell, "adjacency") or "replace") for cell in done}))
     words = f"Whole count matrices; one record, adjacency {adjacencies}; delta {', '.join(f'{delta:.2g}' for delta in deltas)}"
     words += " (0 for the discrete Laplace)" if deltas[0] == 0 else ""
-    words += f"; {int(results['samples'].max()):,} privatizations a point, bands ± 2 s.e."
-    return words + (f" Public: {results.attrs['data_public']}." if "data_public" in results.attrs else "")
+    words += f"; {int(results['samples'].max()):,} privatizations per point, bands ± 2 s.e."
+    return words + style.public_of(results)
 
 
 def by_mechanism(results: xr.Dataset) -> dict[str, xr.Dataset]:
-    """Each mechanism's computed cells along epsilon, for a map; nothing where other axes were swept too, or no stationary error stored."""
+    """Each mechanism's computed cells along epsilon, for a map; empty if other axes were swept, or without a stationary error."""
     dims = set(results["samples"].dims)
     if "tv_mean" not in results or "epsilon" not in dims or dims - {"epsilon", "name"}:
         return {}

@@ -1,10 +1,12 @@
-"""Transition matrices: figures 2 and 3 of the first paper, and which rows can be made private. Stored results only: a sweep of the workload
-`dirichlet-matrix`, over `k_factor` (every row's k as a multiple of the smallest that assumption 4 allows; drawn against the epsilon of both
-accountants) or over a target `epsilon`.
+"""Transition matrices: figures 2 and 3 of the first paper, and which rows can be made private. Stored results only.
 
-*Rows* (`describe`, `table`, `figure`): which can be made private, and at what epsilon, in words, as a table and as a figure. A row's least
-epsilon under exact accounting is what no concentration k can undercut at the stated delta; under A-Theorem 1 it is epsilon*, the epsilon of
-the smallest k that its assumption 4 allows. Both depend on public numbers alone: N_i, the support and eta_i.
+The results are those of a sweep of the workload `dirichlet-matrix`, either over `k_factor` (every row's k as a multiple of the smallest
+that assumption 4 allows; drawn against the epsilon of both accountants) or over a target `epsilon`.
+
+*Rows* (`describe`, `table`, `figure`): which rows can be made private, and at which epsilon, in words, as a table and as a figure. Under
+exact accounting, no concentration k gives a row an epsilon below its least epsilon at the stated delta. Under A-Theorem 1 the least
+epsilon is epsilon*, the epsilon of the smallest k that its assumption 4 allows. Both depend on public numbers only: N_i, the support and
+eta_i.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ def _axis(results: xr.Dataset) -> str:
 
 
 def stationary_error(axes: Axes, results: xr.Dataset, *, abscissa: str) -> None:
-    """Expected total variation between private and true stationary distributions against `abscissa`, with the bounds that say something."""
+    """Draw the expected total variation of the stationary distribution against `abscissa`, with the bounds that are not vacuous."""
     x, mean, error = results[abscissa], results["tv_mean"], results["tv_sem"]
     samples = int(results["samples"].max())
     axes.fill_between(x, mean - 2 * error, mean + 2 * error, color=style.PALETTE[0], alpha=0.25, linewidth=0)
@@ -43,11 +45,10 @@ def stationary_error(axes: Axes, results: xr.Dataset, *, abscissa: str) -> None:
     axes.set_title(title, loc="left")
     axes.set_xlabel(x_label)
     axes.set_yscale("log")
-    axes.legend()
 
 
 def error_figure(results: xr.Dataset) -> Figure:
-    """Figure 3: against the joint epsilon of Theorem 1 and of exact accounting at the same delta, or against the target."""
+    """Figure 3: against the joint epsilon of A-Theorem 1 and of exact accounting at the same delta, or against the target."""
     panels = ["epsilon"] if _axis(results) == "epsilon" else ["theorem1_epsilon", "exact_epsilon"]
     panels = [name for name in panels if bool(np.isfinite(results[name]).all())]
     with style.look():
@@ -56,29 +57,30 @@ def error_figure(results: xr.Dataset) -> Figure:
         for place, name in zip(places, panels, strict=True):
             stationary_error(place, results, abscissa=name)
         places[0].set_ylabel("E TV$(\\pi, \\tilde\\pi)$")
+        drawn.legend(*places[0].get_legend_handles_labels(), loc="outside upper left", ncols=len(panels))
         style.caption(drawn, f"{style.data_of(results)} {_setting(results)}")
     return drawn
 
 
 def _setting(results: xr.Dataset) -> str:
-    """Which concentrations were swept, and what is said of the bounds and of rows withheld."""
+    """The concentrations, delta, the withheld rows, the public inputs and the vacuous bounds, for a caption."""
     delta, axis, withheld = results["at_delta"], results[_axis(results)], results["n_withheld"]
     first, last = float(axis[0]), float(axis[-1])
     if _axis(results) == "epsilon":
         words = f"Every row's k is the largest for the joint (epsilon, delta = {float(delta[0]):.2g})."
     else:
-        words = f"Every row's k from {first:g} to {last:g} times 3/(2 eta_i); joint delta from {float(delta[0]):.2g} to {float(delta[-1]):.2g}."
-    if int(withheld.max()) > 0:
-        words += (
-            f" Rows that cannot meet it are withheld (uniform on their support): {int(withheld.max())} to {int(withheld.min())}."
+        words = (
+            f"Every row's k: {first:g} to {last:g} times 3/(2 eta_i); joint delta {float(delta[0]):.2g} to {float(delta[-1]):.2g}."
         )
-    vacuous = [label for name, label in _BOUNDS.items() if not bool((results[name] < 1).any())]
-    words += f" Public: {results.attrs['data_public']}." if "data_public" in results.attrs else ""
-    return words + (f" Vacuous here (1 or more), so not drawn: {'; '.join(vacuous)}." if vacuous else "")
+    if int(withheld.max()) > 0:
+        words += f" Rows withheld (uniform on their support): {int(withheld.max())} to {int(withheld.min())}."
+    vacuous = [label.partition(" (")[0] for name, label in _BOUNDS.items() if not bool((results[name] < 1).any())]
+    words += style.public_of(results)
+    return words + (f" Vacuous (1 or more), not drawn: {'; '.join(vacuous)}." if vacuous else "")
 
 
 def map_figure(results: xr.Dataset, outlines: style.Outlines, *, panels: int = 3, mechanism: str = "") -> Figure:
-    """Figure 2: the true stationary distribution on the map, that of one private matrix for several epsilon, and how far it is off."""
+    """Figure 2: the true stationary distribution on the map, that of one private matrix for several epsilon, and their difference."""
     axis = _axis(results)
     chosen = np.unique(np.linspace(0, results.sizes[axis] - 1, panels).round().astype(int))[::-1]
     truth = results["stationary"].isel({axis: 0})
@@ -103,7 +105,7 @@ def map_figure(results: xr.Dataset, outlines: style.Outlines, *, panels: int = 3
         accountant = "exact accounting" if axis == "epsilon" else "A-Theorem 1"
         style.caption(
             drawn,
-            f"{said}One private draw for each epsilon (joint over rows, {accountant}). {style.data_of(results)} {truth.size} states.",
+            f"{style.data_of(results)} {truth.size} states. {said}One private draw per epsilon (joint over rows, {accountant}).",
         )
     return drawn
 
@@ -117,18 +119,18 @@ _LEVELS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 
 
 def _first(results: xr.Dataset) -> xr.Dataset:
-    """The first cell that was computed: the rows' public facts are the same in all cells but for the delta asked for."""
+    """The first computed cell: the public facts of the rows are the same in all cells, apart from the requested delta."""
     done = np.argwhere(results["status"].values == "done")
     return results.isel(dict(zip(results["status"].dims, done[0], strict=True)))
 
 
 def has_rows(results: xr.Dataset) -> bool:
-    """Whether the results speak of the rows of a matrix, in a cell that was computed."""
+    """Whether the results describe the rows of a matrix, in a computed cell."""
     return "row_least_exact" in results and bool((results["status"] == "done").any())
 
 
 def describe(results: xr.Dataset) -> str:
-    """What the rows can promise, as Markdown: how many reach which epsilon under each accountant, and the records they hold."""
+    """What the rows can guarantee, as Markdown: how many reach which epsilon under each accountant, and how many records they have."""
     cell = _first(results)
     records, constant = cell["row_records"].values, cell["row_categories"].values == 1
     exact, printed = cell["row_least_exact"].values, cell["row_least_theorem1"].values
@@ -146,17 +148,17 @@ def describe(results: xr.Dataset) -> str:
         lines.append(f"| {level:g} | {int(reach.sum())} rows | {share:.1%} | {int(theorem.sum())} rows |")
     lines += ["", _spread("exact accounting", exact[~constant]), _spread("A-Theorem 1", printed[~constant])]
     lines += [_whole(exact[~constant], printed[~constant], np.asarray(cell["state"].values)[~constant])]
-    lines += ["At its least exact epsilon a row is almost pure noise (k near 0): ask for more."]
+    lines += ["At its least exact epsilon a row is almost pure noise (k near 0): choose a larger epsilon."]
     return "\n".join(lines)
 
 
 def _levels(results: xr.Dataset) -> list[float]:
-    """The epsilons of the table: the sweep's own where it has such an axis."""
+    """The epsilons of the table: those of the sweep if epsilon is an axis."""
     return sorted({*_LEVELS, *(results["epsilon"].values.ravel().tolist() if "epsilon" in results.coords else ())})
 
 
 def _spread(accountant: str, least: np.ndarray) -> str:
-    """How the rows' least epsilons are spread, and how many rows have none."""
+    """The smallest, median and largest least epsilon of the rows, and the number of rows without one."""
     finite = np.sort(least[np.isfinite(least)])
     never = f"; {least.size - finite.size} rows at no epsilon" if finite.size < least.size else ""
     if finite.size == 0:
@@ -166,12 +168,12 @@ def _spread(accountant: str, least: np.ndarray) -> str:
 
 
 def _whole(exact: np.ndarray, printed: np.ndarray, labels: np.ndarray) -> str:
-    """The matrix as a whole: the row that decides."""
+    """The least epsilon of the whole matrix, and the row that determines it."""
     if exact.size == 0:
         return "No row has a choice: the matrix is public."
     left_out = int(np.isinf(printed).sum())
     theorem = (
-        f"A-Theorem 1 covers not every row ({left_out} left out)"
+        f"A-Theorem 1 does not cover every row ({left_out} left out)"
         if left_out
         else f"by A-Theorem 1 from epsilon {printed.max():.3g}"
     )
@@ -184,13 +186,13 @@ def _whole(exact: np.ndarray, printed: np.ndarray, labels: np.ndarray) -> str:
 
 
 def table(results: xr.Dataset) -> str:
-    """One line a row, as CSV: its public facts and its least epsilon under each accountant."""
+    """CSV with one line per row: its public facts and its least epsilon under each accountant."""
     rows = _first(results)[[name for name in results.data_vars if str(name).startswith("row_")]]
     return rows.to_dataframe()[list(rows.data_vars)].to_csv()
 
 
 def least_epsilon(axes: Axes, results: xr.Dataset) -> None:
-    """Each row's least epsilon against its records, under both accountants."""
+    """Draw each row's least epsilon against its number of records, under both accountants."""
     cell = _first(results)
     choice = cell["row_categories"].values > 1
     for index, (name, label) in enumerate(
@@ -213,17 +215,17 @@ def least_epsilon(axes: Axes, results: xr.Dataset) -> None:
     style.plain_ticks(axes.yaxis)
     axes.set_xlabel("records that start in the state, $N_i$")
     axes.set_ylabel("least $\\epsilon$ of the row (nats)")
-    axes.legend()
+    style.legend_below(axes)
 
 
 def figure(results: xr.Dataset) -> Figure:
-    """The figure of `least_epsilon`."""
+    """The least epsilon of each row, as `least_epsilon` draws it."""
     with style.look():
         drawn = Figure(figsize=(5.4, 4), layout="constrained")
         least_epsilon(drawn.subplots(), results)
         cell = _first(results)
         style.caption(
             drawn,
-            f"{style.data_of(results)} One point a row with a choice; exact accounting at delta = {float(cell['at_delta']):.2g}.",
+            f"{style.data_of(results)} One point per row with a choice; exact accounting at delta = {float(cell['at_delta']):.2g}.",
         )
     return drawn

@@ -1,6 +1,6 @@
 """Figures of sensitivities: a heat map of states against rows, a network of elasticities, a frontier with its tangents.
 
-Stored results only: data sets as `experiments.sensitivity` stores them.
+Stored results only: data sets in the form that `experiments.sensitivity` stores.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from matplotlib.lines import Line2D
 
 from dpjax.plot import style
 
-_RANKED = 14  # transitions listed
+_RANKED = 14  # transitions in the bar chart
 _DOWN = (0, (1.2, 0.6))  # dashes of the transitions whose odds lower the tail
 _NAMED = 12  # states of the heat map with a name at the axes
 
 
 def stationary_figure(results: xr.Dataset, outlines: style.Outlines) -> Figure:
-    """Elasticity of every state's error in every row's k, and of total variation on the map."""
+    """The elasticity of every state's error in every row's k, and that of total variation on the map."""
     matrix, total = results["elasticity"], results["total_elasticity"]
     with style.look():
         drawn = Figure(figsize=(9.6, 5.6), layout="constrained")
@@ -52,17 +52,16 @@ def _stationary_words(results: xr.Dataset) -> str:
     a = results.attrs
     sums = results["elasticity"].sum("row")
     return (
-        f"By how many per cent the error falls for one per cent more k in one row. Pathwise means of {int(a['draws']):,} private matrices; "
+        f"{style.data_of(results)} Fall of the error (%) for 1 % more k in one row: pathwise means of {int(a['draws']):,} private matrices, "
         f"k_i = {float(a['k_factor']):g} times 3/(2 eta_i). E TV = {float(results['total_error']):.4f} ± "
-        f"{float(results['total_error_sem']):.1g} (1 s.e.). Each state's elasticities sum to between {float(sums.min()):.4f} and "
-        f"{float(sums.max()):.4f}, {float(sums.mean()):.3f} on average; the standard "
-        f"error of an entry is {float(results['elasticity_sem'].median()):.4f} (median), and the first-order law differs by "
-        f"{float(np.abs(results['elasticity'] - results['first_order']).max()):.3f} at most. {style.data_of(results)}"
+        f"{float(results['total_error_sem']):.1g} (1 s.e.). A state's elasticities sum to between {float(sums.min()):.4f} and "
+        f"{float(sums.max()):.4f} (mean {float(sums.mean()):.3f}). Entries: median s.e. {float(results['elasticity_sem'].median()):.4f}, "
+        f"at most {float(np.abs(results['elasticity'] - results['first_order']).max()):.3f} from the first-order law."
     )
 
 
 def tail_figure(results: xr.Dataset) -> Figure:
-    """Elasticity of the tail to every transition: the network, and the transitions that matter most."""
+    """The elasticity of the tail in every transition: on the network, and for the transitions that matter most."""
     values = results["elasticity"].values
     order = np.argsort(-np.abs(values))[:_RANKED]
     norm = mpl.colors.CenteredNorm(0, float(np.abs(values).max()))
@@ -86,14 +85,14 @@ def tail_figure(results: xr.Dataset) -> Figure:
 
 
 def _network(axes: Axes, results: xr.Dataset, norm: mpl.colors.Normalize) -> LineCollection:
-    """The segments in grey, the sensitive trajectory in black on top; each transition as a line between the middles of its segments."""
+    """Draw segments in grey, each transition between the middles of its segments, and the sensitive trajectory in black on top."""
     segments, values = results["segments"].values, results["elasticity"].values
     axes.add_collection(LineCollection(list(segments), colors="0.85", linewidths=4, zorder=0))
     middles = segments.mean(axis=1)
     turns = np.stack([middles[results["origin_index"].values], middles[results["end_index"].values]], axis=1)
     order = np.argsort(np.abs(values))
     share = np.abs(values[order]) / np.abs(values).max()
-    styles = [_DOWN if x < 0 else "-" for x in values[order]]  # the sign also in grey
+    styles = [_DOWN if x < 0 else "-" for x in values[order]]  # the sign is visible without colour
     widths = 0.6 + 4 * share
     lines = LineCollection(
         list(turns[order]), array=values[order], norm=norm, cmap="PuOr", linewidths=widths, linestyles=styles, zorder=2
@@ -117,16 +116,15 @@ def _network(axes: Axes, results: xr.Dataset, norm: mpl.colors.Normalize) -> Lin
 def _tail_words(results: xr.Dataset) -> str:
     a = results.attrs
     return (
-        f"By how many per cent P(max_t G(s'_t, s_t) > {float(a['threshold']):g} nats) = {float(a['probability']):.4f} grows when the odds of one "
-        f"transition grow by one per cent; exact, for one sensitive trajectory of {int(a['steps'])} transitions whose first state is public, "
-        f"Mechanism 1 at epsilon {float(a['epsilon']):g}, rho {float(a['rho']):g}. No distance lies within {float(a['margin']):.2g} nats of the "
-        f"threshold. Turns are drawn between the middles of their segments; where two coincide, the one that "
-        f"matters more is on top. {style.data_of(results)}"
+        f"{style.data_of(results)} Growth (%) of P(max_t G(s'_t, s_t) > v) = {float(a['probability']):.4f}, v = {float(a['threshold']):g} nats, "
+        f"for 1 % more odds of one transition (a line between two segments); exact, for one sensitive trajectory of {int(a['steps'])} "
+        f"transitions, first state public. Mechanism 1, epsilon {float(a['epsilon']):g}, rho {float(a['rho']):g}. No distance is within "
+        f"{float(a['margin']):.2g} nats of v."
     )
 
 
 def frontier_figure(results: xr.Dataset) -> Figure:
-    """Privacy against accuracy, with tangents: mean KL of one distribution, E TV of a stationary law."""
+    """Privacy against accuracy, with tangents: the mean KL of one distribution, and E TV of a stationary distribution."""
     with style.look():
         drawn = Figure(figsize=(9.6, 4.2), layout="constrained")
         grades, model = drawn.subplots(1, 2)
@@ -147,14 +145,14 @@ def frontier_figure(results: xr.Dataset) -> Figure:
             axes.set_xscale("log")
             axes.set_yscale("log")
             axes.set_xlabel("$\\epsilon$ (nats)")
-            axes.legend()
+            style.legend_below(axes)
             style.plain_ticks(axes.xaxis)
         style.caption(drawn, _frontier_words(results))
     return drawn
 
 
 def _tangents(axes: Axes, x: np.ndarray, y: np.ndarray, slope: np.ndarray) -> None:
-    """A short tangent at each point, on logarithmic axes, and its elasticity in words."""
+    """Draw a short tangent at each point, on logarithmic axes, with its elasticity."""
     for a, b, s in zip(x, y, slope, strict=True):
         elasticity = s * a / b
         span = a * np.array([0.75, 1 / 0.75])
@@ -166,9 +164,7 @@ def _tangents(axes: Axes, x: np.ndarray, y: np.ndarray, slope: np.ndarray) -> No
 def _frontier_words(results: xr.Dataset) -> str:
     a = results.attrs
     return (
-        "Black: tangents by automatic differentiation, with the elasticity, per cent of error for one per cent of epsilon. "
-        f"Left: Theorem 2, exact, n = 5, N = 98, eta = {float(a['eta']):g}; exact accounting at delta = {float(a['delta']):.0e}, "
-        f"A-Theorem 1 at gamma = {float(a['gamma']):g} "
-        f"(its own delta). Right: joint exact epsilon at delta = {float(a['model_delta']):.0e}, every row at a multiple of 3/(2 eta_i); "
-        f"{int(a['draws']):,} private matrices a point, slopes pathwise. {style.data_of(results)}"
+        f"{style.data_of(results)} Black: tangents by automatic differentiation, with the elasticity (% of error for 1 % of epsilon). "
+        f"Left: Theorem 2, exact, n = 5, N = 98, eta = {float(a['eta']):g}; A-Theorem 1 at gamma = {float(a['gamma']):g}. Right: joint exact "
+        f"epsilon, every row at a multiple of 3/(2 eta_i); {int(a['draws']):,} private matrices per point, pathwise slopes."
     )

@@ -1,9 +1,9 @@
-"""One look for every figure: colours that survive printing and colour-blindness, and space for a caption that says what was drawn.
+"""The common style of all figures: colours that survive printing and colour blindness, and space for a caption.
 
-Lines take their colour from the Okabe-Ito palette and always differ in dash and marker as well; maps take cividis, whose lightness
-is monotone. Every figure carries the data's name, the sample size and, where the data is invented, the word synthetic.
+Lines take their colour from the Okabe-Ito palette and also differ in dash and marker. Maps use cividis, whose lightness is monotone.
+Every figure has the name of its data, the sample size and, for invented data, the word synthetic.
 
-*Maps* (`value_map`): values of the states on their outlines, Manhattan's zones as polygons, or the tiles of a synthetic town.
+*Maps* (`value_map`): values of the states on their outlines, such as Manhattan's zones as polygons or the tiles of a synthetic town.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from matplotlib.axis import Axis
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.transforms import ScaledTranslation
 
 from dpjax import _atomic as atomic
 
@@ -51,7 +52,7 @@ _SETTINGS: Any = {
 
 @contextlib.contextmanager
 def look() -> Iterator[None]:
-    """The settings of matplotlib that every figure here is drawn under; the caller's own are untouched."""
+    """A context with the matplotlib settings of all figures; the caller's own settings do not change."""
     with mpl.rc_context(_SETTINGS):
         yield
 
@@ -62,7 +63,7 @@ def line(index: int) -> dict[str, Any]:
 
 
 def plain_ticks(axis: Axis) -> None:
-    """Plain numbers, not powers of ten, on a logarithmic axis that spans a decade or two."""
+    """Set plain numbers, not powers of ten, on a logarithmic axis that spans one or two decades."""
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
@@ -73,8 +74,26 @@ def data_of(results: xr.Dataset) -> str:
     return f"Data: {str(results.attrs['data_source']).rstrip('.')}."
 
 
+_SHORT = {  # sentences of `dpjax.simplex.rows` and `dpjax.sweep.workloads.count`, shortened for a caption
+    "observed in the data, treated as public by the user's declaration": "observed, declared public",
+    "the smallest share of each row, read off the data and treated as public by the user's declaration": (
+        "observed smallest share of each row, declared public"
+    ),
+}
+
+
+def public_of(results: xr.Dataset) -> str:
+    """The sentence that names the inputs that are public, with a space before it; empty if the results name none."""
+    if "data_public" not in results.attrs:
+        return ""
+    named = str(results.attrs["data_public"])
+    for long, short in _SHORT.items():
+        named = named.replace(long, short)
+    return f" Public: {named}."
+
+
 def cells(results: xr.Dataset) -> list[xr.Dataset]:
-    """Every computed cell, each with its place on the axes as scalar coordinates."""
+    """Every computed cell, with its coordinates on the axes as scalars."""
     dims = results["samples"].dims
     places = itertools.product(*(range(results.sizes[dim]) for dim in dims))
     every = [results.isel(dict(zip(dims, place, strict=True))) for place in places]
@@ -82,20 +101,26 @@ def cells(results: xr.Dataset) -> list[xr.Dataset]:
 
 
 def setting(cell: xr.Dataset, key: str, default: Any = None) -> Any:
-    """The value of a key of [mechanism] in a cell: on an axis, or in the config that is kept with the results."""
+    """The value of a key of [mechanism] in a cell: from an axis, or from the config that is stored with the results."""
     if key in cell.coords:
         return cell[key].values.item()
     return json.loads(cell.attrs["law"])["mechanism"].get(key, default)
 
 
 def caption(figure: Figure, text: str) -> None:
-    """A caption under the axes, wrapped to the figure's width."""
-    width = int(figure.get_figwidth() * 17)
+    """Add a caption under the axes, wrapped to the figure's width."""
+    width = int(figure.get_figwidth() * 18.5)
     figure.supxlabel("\n".join(textwrap.wrap(text, width)), fontsize=7, x=0.02, ha="left", color="0.25")
 
 
+def legend_below(axes: Axes, **options: Any) -> None:
+    """Put the legend of one panel below its axes, outside the data."""
+    below = axes.transAxes + ScaledTranslation(0, -34 / 72, axes.figure.dpi_scale_trans)  # 34 points: the ticks and the label
+    axes.legend(loc="upper left", bbox_to_anchor=(-0.02, 0), bbox_transform=below, borderaxespad=0, **options)
+
+
 def save(figure: Figure, path: pathlib.Path) -> list[pathlib.Path]:
-    """The figure as PNG and PDF beside each other, each written whole or not at all; the paths written."""
+    """Write the figure as PNG and PDF, each atomically; returns the paths."""
     path.parent.mkdir(parents=True, exist_ok=True)
     written = []
     for suffix in (".png", ".pdf"):
@@ -110,12 +135,12 @@ Outlines = Sequence[Sequence[Sequence[Sequence[float]]]]  # for each state, ring
 
 
 def read_outlines(path: pathlib.Path) -> Outlines | None:
-    """The outlines that a run has stored beside its results; None where the data has no map."""
+    """The outlines that a run has stored beside its results; None if the data has no map."""
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
 
 def value_map(axes: Axes, outlines: Outlines, values: xr.DataArray, norm: mpl.colors.Normalize, colour_map: str) -> PolyCollection:
-    """Each state's rings filled by its value; states without a ring are not drawn."""
+    """Fill each state's rings by its value; states without a ring are not drawn."""
     rings = [np.asarray(ring, dtype=float) for state in outlines for ring in state]
     owner = [i for i, state in enumerate(outlines) for _ in state]
     drawn = PolyCollection(rings, array=values.values[owner], norm=norm, cmap=colour_map, edgecolor="0.55", linewidth=0.3)
@@ -127,7 +152,7 @@ def value_map(axes: Axes, outlines: Outlines, values: xr.DataArray, norm: mpl.co
 
 
 def _aspect(points: np.ndarray) -> float:
-    """Degrees of longitude are shorter than those of latitude; a small extent away from the origin is a map in degrees."""
+    """Height of a degree of latitude over that of longitude, if the map is in degrees: a small extent away from the origin; else 1."""
     west, south = points.min(axis=0)
     east, north = points.max(axis=0)
     in_degrees = max(east - west, north - south) < 5 and abs(south) > 5 and max(abs(west), abs(east)) <= 180 and abs(north) <= 90

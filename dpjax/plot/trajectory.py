@@ -1,21 +1,21 @@
 """Figures of private trajectories, from stored results alone: tails, entropy, samples, attraction.
 
-*The cells of a sweep as curves* (`cells`, `comparison`, `label`): which mechanism, at which epsilon, with which guarantee, in words. What
-is no axis of the sweep is read from the config that is kept with the results. A mechanism appears in a nominal comparison at the papers'
-parameters, and in a matched one at a single-substitution epsilon equal to the target; one that meets the target at its nominal parameters
-(Chen et al. at b = 1) belongs to both.
+*The cells of a sweep as curves* (`cells`, `comparison`, `label`): the mechanism, its epsilon and its guarantee, in words. A setting that
+is not an axis of the sweep is read from the config that is stored with the results. A nominal comparison shows each mechanism at the
+papers' parameters; a matched one at a single-substitution epsilon equal to the target. A mechanism that meets the target at its nominal
+parameters (Chen et al. at b = 1) belongs to both.
 
-*Figures 2, 3, 8, 10 and 11 of the second paper* (`figures`), each drawn twice: at the papers' parameters and at matched single-substitution
-privacy. Tails: P(max_t G(s'_t, s_t) > v) against v; the exact law as a line, down to FLOOR, Monte Carlo as markers with two standard
-errors, where draws fell. Entropy: the mean empirical entropy against the length, with two standard deviations of the chain's own
-trajectories.
+*Figures 2, 3, 8, 10 and 11 of the second paper* (`figures`), each drawn twice: at the papers' parameters and at matched
+single-substitution privacy. Tails: P(max_t G(s'_t, s_t) > v) against v; the exact law is a line, down to FLOOR, and Monte Carlo gives
+markers with two standard errors, where draws fell. Entropy: the mean empirical entropy against the length, with two standard deviations
+of the chain's own trajectories.
 
-*Table 2 and figures 5 to 7* (`figure`): one private trajectory for each mechanism and epsilon, beside the sensitive one. States with places
-are drawn on their map: roads as lines between their ends, shifted to the right so that both directions show; pages as points. States
-without a place make a table, deviations bold and shaded. Of the results: `sensitive_path`, `private_path`, `place`.
+*Table 2 and figures 5 to 7* (`figure`): one private trajectory for each mechanism and epsilon, with the sensitive one. States with places
+are drawn on their map: roads as lines between their ends, shifted to the right so that both directions are visible; pages as points.
+States without places make a table, with deviations bold and shaded. It reads `sensitive_path`, `private_path`, `place`.
 
-*Figure 9* (`attraction_figure`): the share of joint states with negative drift against epsilon, a panel for each chain. Of the results:
-`exact`, `sufficient` (chain, epsilon), NaN where an epsilon was not computed for a chain; `n_states` and `source` of each chain.
+*Figure 9* (`attraction_figure`): the share of joint states with negative drift against epsilon, one panel for each chain. It reads
+`exact`, `sufficient` (chain, epsilon), NaN for an epsilon that was not computed for a chain; `n_states` and `source` of each chain.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from dpjax.trajectory.protocol import Kind
 
 _DEFAULTS = {"kind": "mechanism1", "matched": False, "start": "sensitive"}
 _STARTS = {
-    "sensitive": "s'_0 = s_0, which is public",
+    "sensitive": "s'_0 = s_0, public",
     "uniform": "s'_0 uniform over the states",
     "stationary": "s'_0 from the stationary distribution",
 }
@@ -52,7 +52,7 @@ def setting(cell: xr.Dataset, key: str) -> Any:
 
 
 def kind_of(cell: xr.Dataset) -> Kind:
-    """The registered mechanism of a cell; one that is not registered here is shown by its word."""
+    """The registered mechanism of a cell; an unregistered one is shown by its word."""
     word = str(setting(cell, "kind")).rpartition(":")[2]
     known = protocol.kinds()
     if word in known:
@@ -61,13 +61,13 @@ def kind_of(cell: xr.Dataset) -> Kind:
 
 
 def at(results: xr.Dataset, **wanted: Any) -> list[xr.Dataset]:
-    """The cells whose settings are `wanted`, in the order of their line styles."""
+    """The cells with the settings `wanted`, in the order of their line styles."""
     found = [cell for cell in cells(results) if all(setting(cell, key) == value for key, value in wanted.items())]
     return sorted(found, key=lambda cell: kind_of(cell).style)
 
 
 def values(results: xr.Dataset, key: str) -> list[Any]:
-    """The values that a setting takes, in order of their first cell."""
+    """The values of a setting, in the order of their first cell."""
     return list(dict.fromkeys(setting(cell, key) for cell in cells(results)))
 
 
@@ -88,7 +88,7 @@ def guarantee(cell: xr.Dataset) -> str:
 
 
 def label(cell: xr.Dataset) -> str:
-    """Mechanism and both guarantees."""
+    """The mechanism and both guarantees, for a legend."""
     return f"{kind_of(cell).label}: {guarantee(cell)}"
 
 
@@ -98,12 +98,12 @@ def line(cell: xr.Dataset) -> dict[str, Any]:
 
 
 def marker(cell: xr.Dataset) -> str:
-    """Its marker."""
+    """The marker of a mechanism, the same in every figure."""
     return style.MARKERS[kind_of(cell).style % len(style.MARKERS)]
 
 
 def title(matched: bool, epsilon: float) -> str:
-    """What a panel compares."""
+    """The title of a panel."""
     if matched:
         return f"matched: one state costs $\\epsilon$ = {epsilon:g}"
     return f"papers' parameters: $\\epsilon$ = {epsilon:g}"
@@ -114,7 +114,7 @@ def words(results: xr.Dataset, start: str) -> str:
     table = json.loads(results.attrs["law"])["mechanism"]
     source = table.get("trajectory", {})
     origin = {
-        "data": "the data set's own",
+        "data": "from the data set",
         "labels": "invented, listed in the config",
         "simulated": f"simulated from the chain, seed {source.get('seed', 0)}",
     }[source.get("source", "data")]
@@ -122,22 +122,22 @@ def words(results: xr.Dataset, start: str) -> str:
     rho = ", ".join(f"{value:g}" for value in values(results, "rho"))
     return (
         f"{style.data_of(results)} One sensitive trajectory of {length} transitions ({origin}); {_STARTS.get(start, f'start in {start}')}; "
-        f"{int(results['samples'].max()):,} private trajectories a point; rho = {rho} nat, b = {', '.join(map(str, values(results, 'b')))}."
+        f"{int(results['samples'].max()):,} private trajectories per point; rho = {rho} nat, b = {', '.join(map(str, values(results, 'b')))}."
     )
 
 
 GUARANTEES = (
-    "Each curve is labelled with what replacing one state by another at one time costs: at most rate times their distance G_avg, "
-    "and at most so many nats for any two states (exact, or a proved bound where it says so)."
+    "Labels: the cost of replacing one state at one time, at most rate times the distance G_avg, and at most the given nats for any two "
+    "states (exact, or a proved bound if marked)."
 )
 
 
 FLOOR = 1e-8
-_EXACT = "Lines are exact; markers are Monte Carlo, bars ± 2 s.e."
+_EXACT = "Lines: exact; markers: Monte Carlo, ± 2 s.e."
 
 
 def tail(axes: Axes, found: list[xr.Dataset]) -> None:
-    """Exact and sampled exceedance of each cell against the threshold."""
+    """Draw the exact and the sampled exceedance of each cell against the threshold."""
     for order, cell in enumerate(found):
         v, exact = cell["threshold"].values, cell["exceedance"].values
         drawn = np.where(exact >= FLOOR / 10, exact, np.nan)
@@ -151,7 +151,7 @@ def tail(axes: Axes, found: list[xr.Dataset]) -> None:
 
 
 def _sampled(axes: Axes, cell: xr.Dataset, x: Any, mean: Any, error: Any) -> None:
-    """Monte Carlo as the cell's markers with error bars: a number on both sides, or a pair of them."""
+    """Draw Monte Carlo results as the cell's markers with error bars: one length for both sides, or a pair."""
     marks = {"fmt": marker(cell), "color": line(cell)["color"], "markersize": 3.5, "fillstyle": "none"}
     axes.errorbar(x, mean, yerr=error, elinewidth=0.8, linestyle="none", **marks)
 
@@ -164,7 +164,7 @@ def _last_threshold(found: list[xr.Dataset]) -> float:
 
 
 def entropy(axes: Axes, found: list[xr.Dataset]) -> None:
-    """Exact and sampled mean empirical entropy of each cell against the length, and the chain's own."""
+    """Draw the exact and the sampled mean empirical entropy of each cell against the length, and that of the chain."""
     if found:
         cell, x = found[0], found[0]["length"].values
         own, spread = cell["chain_entropy"].values, 2 * cell["chain_entropy_deviation"].values
@@ -178,14 +178,14 @@ def entropy(axes: Axes, found: list[xr.Dataset]) -> None:
 
 
 def _lowest(found: list[xr.Dataset]) -> float:
-    """The foot of the tails' common axis: below the smallest exact probability that is FLOOR or more."""
+    """The lower end of the common axis of the tails: below the smallest exact probability that is FLOOR or more."""
     positive = [value for cell in found for value in cell["exceedance"].values if value >= FLOOR]
     return max(FLOOR, min(positive, default=0.1)) / 2
 
 
 _LABELS: dict[Callable[..., None], tuple[str, str]] = {
     tail: ("error v (nats)", "$P(\\max_t\\ G(s'_t, s_t) > v)$"),
-    entropy: ("length (transitions)", "mean entropy (nats a transition)"),
+    entropy: ("length (transitions)", "mean entropy (nats per transition)"),
 }
 
 
@@ -209,7 +209,7 @@ def entropy_figure(results: xr.Dataset, start: str) -> Figure:
 
 
 def _panels(results: xr.Dataset, start: str, epsilons: list[float], panel: Callable[[Axes, list[xr.Dataset]], None]) -> Figure:
-    """One panel for each epsilon and comparison, nominal above matched; side by side where there is a single epsilon."""
+    """One panel for each epsilon and comparison: nominal above matched, or side by side for a single epsilon."""
     drawn_cells: list[xr.Dataset] = []
     found = {
         (epsilon, matched): comparison(at(results, epsilon=epsilon, start=start), matched=matched)
@@ -228,8 +228,7 @@ def _panels(results: xr.Dataset, start: str, epsilons: list[float], panel: Calla
             drawn_cells += found[epsilon, matched]
             place.set_title(title(matched, epsilon), loc="left", fontsize=9)
             place.set_xlabel(_LABELS[panel][0])
-            corner = (-0.02, -0.16 if single else -0.2)
-            place.legend(loc="upper left", bbox_to_anchor=corner, fontsize=7.5 if single else 6.5, borderaxespad=0)
+            style.legend_below(place, fontsize=7.5 if single else 6.5)
         for place in places[:, 0]:
             place.set_ylabel(_LABELS[panel][1])
         if panel is tail:
@@ -241,7 +240,7 @@ def _panels(results: xr.Dataset, start: str, epsilons: list[float], panel: Calla
 
 
 def figures(results: xr.Dataset) -> dict[str, Figure]:
-    """Every figure of the sweep by the ending of its name: tails where there are thresholds, entropy where there are lengths."""
+    """Every figure of the sweep, by the ending of its name: tails if there are thresholds, entropy if there are lengths."""
     drawn = {}
     for start in values(results, "start"):
         ending = "" if start == "sensitive" else f"-{start}"
@@ -258,7 +257,7 @@ _SHOWN = ("mechanism1", "chen")
 
 
 def _rows(results: xr.Dataset) -> list[list[xr.Dataset]]:
-    """The cells with the first start, a row for each of the papers' mechanisms, nominal or matched, in order of epsilon."""
+    """The cells with the first start, in order of epsilon: one row for each of the papers' mechanisms, nominal or matched."""
     start = values(results, "start")[0]
     rows: dict[tuple[str, bool], list[xr.Dataset]] = {}
     for epsilon in sorted(values(results, "epsilon")):
@@ -278,7 +277,7 @@ def _paths(cell: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
 
 
 def table_figure(results: xr.Dataset) -> Figure:
-    """Table 2: states by step; what deviates from the sensitive state is bold on grey."""
+    """Table 2: states by step; deviations from the sensitive trajectory are bold on grey."""
     rows = [cell for row in _rows(results) for cell in row]
     names = [str(name) for name in results["state"].values]
     sensitive = _paths(rows[0])[0]
@@ -323,13 +322,13 @@ def map_figure(results: xr.Dataset) -> Figure:
                 axes.set_title(f"{_name(cell)}\n{guarantee(cell)}\n{off} of {len(private) - 1} steps deviate", fontsize=7.5)
         handles, labels = places[0, 0].get_legend_handles_labels()
         drawn.legend(handles, labels, loc="outside upper left", ncols=4)
-        layout = "" if roads else " Layout: the states entered most often in the middle; it is no map."
+        layout = "" if roads else " Layout: the states entered most often are in the middle; it is no map."
         style.caption(drawn, f"{_caption(results)}{layout}")
     return drawn
 
 
 def _height(place: np.ndarray) -> float:
-    """Height over width of the map as it is drawn, within reason."""
+    """Height over width of the drawn map, within limits."""
     points = place.reshape(-1, 2)
     width, height = np.ptp(points, axis=0)
     return float(np.clip(height * _aspect(points) / width, 0.3, 1.2))
@@ -362,7 +361,7 @@ def _map(axes: Axes, cell: xr.Dataset, roads: bool) -> None:
 
 
 def _beside(place: np.ndarray) -> np.ndarray:
-    """Roads shifted to the right of their direction by a hundredth of the map."""
+    """Roads shifted to the right of their direction by a hundredth of the map's size."""
     along = place[:, 1] - place[:, 0]
     right = np.stack([along[:, 1], -along[:, 0]], axis=1) / np.maximum(np.linalg.norm(along, axis=1, keepdims=True), 1e-300)
     shift = 0.006 * np.ptp(place.reshape(-1, 2), axis=0).max() * right
@@ -372,11 +371,11 @@ def _beside(place: np.ndarray) -> np.ndarray:
 def _caption(results: xr.Dataset) -> str:
     start = values(results, "start")[0]
     said = words(results, start).rsplit(";", 2)[0]
-    return f"{said}. One private trajectory for each, from the same random numbers. {GUARANTEES.replace('curve', 'one')}"
+    return f"{said}. One private trajectory for each mechanism and epsilon, from the same random numbers. {GUARANTEES}"
 
 
 def figure(results: xr.Dataset) -> Figure:
-    """A map where the states have places, else a table."""
+    """A map if the states have places, otherwise a table."""
     return map_figure(results) if "place" in results else table_figure(results)
 
 
@@ -384,7 +383,7 @@ _CURVES = {"exact": "exact", "sufficient": "sufficient condition (Lemma 2)"}
 
 
 def attracting(axes: Axes, cell: xr.Dataset) -> None:
-    """Both shares of one chain, and the ceiling 1 - 1/n."""
+    """Draw both shares of one chain, and the ceiling 1 - 1/n."""
     n = int(cell["n_states"])
     ceiling = 1 - 1 / n
     axes.axhline(ceiling, color="0.35", linewidth=1, linestyle=(0, (1, 2)), label="ceiling $1 - 1/n$: $V(s, s) = 0$ cannot fall")
@@ -399,7 +398,7 @@ def attracting(axes: Axes, cell: xr.Dataset) -> None:
 
 
 def attraction_figure(results: xr.Dataset) -> Figure:
-    """A panel for each chain."""
+    """Figure 9: one panel for each chain."""
     chains = [results.isel(chain=i) for i in range(results.sizes["chain"])]
     with style.look():
         drawn = Figure(figsize=(3.2 * len(chains), 3.9), layout="constrained")

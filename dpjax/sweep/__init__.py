@@ -1,7 +1,7 @@
-"""Sweeps: a grid of cells, each privatized many times, restartable, in shards, with labelled results.
+"""Sweeps: a grid of cells, each privatized many times. They can be restarted and split into shards, and their results are labelled.
 
 `plan` checks a config against a workload and a folder, `run` computes what is missing, `merge` joins shards, `open` reads the
-results. `compare` loads every mechanism, and is loaded when a name of it is first used.
+results. `compare` imports every mechanism, so it is loaded when one of its names is first used.
 """
 
 from __future__ import annotations

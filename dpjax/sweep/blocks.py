@@ -1,26 +1,26 @@
-"""Samples in blocks of one fixed size, each run by one compiled program, a block on each device; and the moments of a block.
+"""Samples in blocks of one fixed size, each run by one compiled program, one block on each device; and the moments of a block.
 
-*Moments.* A block of n samples is reduced where it was drawn to its mean, M2 = sum (x - mean)^2, minimum, maximum and, where edges are
-given, the number of samples below each edge; all in float64. The samples themselves are kept only where a sweep asks for them. Two
+*Moments.* Each block of n samples is reduced on its device to its mean, M2 = sum (x - mean)^2, minimum, maximum and, if edges are
+given, the number of samples below each edge; all in float64. The samples themselves are kept only if a sweep asks for them. Two
 blocks a and b are combined on the host, in index order, by
 
     n = n_a + n_b,   d = mean_b - mean_a,   mean = mean_a + d n_b / n,   M2 = M2_a + M2_b + d^2 n_a n_b / n
 
 (Chan, Golub and LeVeque, "Algorithms for computing the sample variance", The American Statistician 37, 1983). The combination is
-a fixed sequence of float64 operations on the host, so that a resumed run repeats it exactly.
+a fixed sequence of float64 operations on the host, so a resumed run repeats it exactly.
 
-*Memory.* On the host the buffers of a block come from malloc, and glibc keeps what is freed, in a pool for each thread that has ever run a
-block: the process grows past what is under way by a block for each thread, and more where a pool is in pieces. Given back to the system at
-once the blocks need no more than they hold, and pay for fresh pages: a quarter to a third more time. `Blocks.when_tight` is called only
-where the pools might lead past the stated memory. `give_back_freed_memory` is a setting of the whole process, and stays: `dpjax run` gives
-it as `when_tight`; the library never calls it.
+*Memory.* On the host the buffers of a block come from malloc. glibc keeps freed memory in a pool for each thread that has ever run a
+block. So the process grows beyond the blocks in flight by one block for each thread, and by more if a pool is fragmented. If freed
+buffers are returned to the system at once, the blocks need no more than they use, but new pages cost a quarter to a third more time.
+`Blocks.when_tight` is called only if the pools might exceed the stated memory. `give_back_freed_memory` changes the whole process,
+permanently: `dpjax run` passes it as `when_tight`; the library never calls it.
 
-*Blocks.* XLA may round differently for another batch size, so the block is the unit of equality: block b holds the samples b n, ..., b n +
-n - 1, the last block is run whole and its surplus left out of the moments, and a memory limit, a shard, the number of devices or a
-restart only changes which whole blocks are run when. The block size is therefore part of a sweep's law, and those are not.
+*Blocks.* XLA may round differently for another batch size, so the block is the unit of bit equality. Block b holds the samples b n, ...,
+b n + n - 1; the last block is run completely and its surplus samples are left out of the moments. A memory limit, a shard, the number of
+devices or a restart only changes which whole blocks run when. So the block size is part of a sweep's fingerprint, and these are not.
 
-*Devices.* The program of one block is compiled for a mesh of devices with `jax.shard_map`: each device is given a block, with its own
-cell's key and parameters, and runs the same instructions as it would alone. One device is a mesh of one.
+*Devices.* The program of one block is compiled for a mesh of devices with `jax.shard_map`: each device gets a block, with its own cell's
+key and parameters, and runs the same instructions as it would alone. One device is a mesh of one.
 
 A block is traced in one scope with x64 on, for the moments; the workload's measure is traced within it with x64 off, as a user
 who changes no setting would trace it.
@@ -47,7 +47,7 @@ from dpjax.sweep.workload import Quantity, Workload
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Moments:
-    """Moments of `count` samples of one measure; `below[b]` counts the samples under edge b; `samples` where they are kept."""
+    """Moments of `count` samples of one measure; `below[b]` counts the samples under edge b; `samples` are None unless kept."""
 
     count: int
     mean: Float[np.ndarray, "*dims"]
@@ -69,17 +69,19 @@ class Moments:
 
     @property
     def histogram(self) -> Int[np.ndarray, " bins *dims"]:
-        """The samples under the first edge, between each two neighbours, and from the last edge on."""
+        """The number of samples under the first edge, between neighbouring edges, and from the last edge on."""
         bounds = [np.zeros_like(self.below[:1]), self.below, np.full_like(self.below[:1], self.count)]
         return np.diff(np.concatenate(bounds), axis=0)
 
 
 def reduce_block(x: Any, count: UInt[Array, ""], edges: tuple[float, ...], *, keep: bool = False) -> dict[str, Array]:
-    """The moments of the first `count` of the samples x, (n, *dims), on the device, and all n samples to `keep`; trace it with x64 on."""
+    """The moments of the first `count` of the n samples x, (n, *dims), on the device, and with `keep` all samples; trace it with x64 on."""
     x = x.astype(jnp.float64)
     used = (jnp.arange(x.shape[0], dtype=jnp.uint32) < count).reshape((-1,) + (1,) * (x.ndim - 1))
     total = jnp.sum(jnp.where(used, x, 0.0), axis=0)
-    mean = total / (count.astype(jnp.float64) + (total - total))  # by one number for all XLA may multiply by its inverse, or not
+    mean = total / (
+        count.astype(jnp.float64) + (total - total)
+    )  # with one divisor for all, XLA may multiply by its inverse, or not
     m2 = jnp.sum(jnp.where(used, (x - mean[None]) ** 2, 0.0), axis=0)
     minimum = jnp.min(jnp.where(used, x, jnp.inf), axis=0)
     maximum = jnp.max(jnp.where(used, x, -jnp.inf), axis=0)
@@ -89,7 +91,7 @@ def reduce_block(x: Any, count: UInt[Array, ""], edges: tuple[float, ...], *, ke
 
 
 def combine(a: Moments, b: Moments) -> Moments:
-    """The moments of the samples of `a` followed by those of `b`; samples that are kept are not joined here."""
+    """The moments of the samples of `a` followed by those of `b`; kept samples are not joined."""
     count = a.count + b.count
     shift = b.mean - a.mean
     return Moments(
@@ -103,7 +105,7 @@ def combine(a: Moments, b: Moments) -> Moments:
 
 
 def on_host(name: str, count: int, reduced: Mapping[str, Any]) -> Moments:
-    """A block's reduced samples as moments; ValueError where a sample of measure `name` was not finite."""
+    """A block's reduced samples as moments; raises InputError if a sample of measure `name` is not finite."""
     host = {field: np.asarray(value) for field, value in reduced.items()}
     if not (np.isfinite(host["mean"]).all() and np.isfinite(host["m2"]).all()):
         raise InputError(
@@ -115,26 +117,26 @@ def on_host(name: str, count: int, reduced: Mapping[str, Any]) -> Moments:
 
 
 def agrees(name: str, quantity: Quantity, shape: tuple[int, ...], sizes: Mapping[str, int]) -> None:
-    """Raise ValueError unless `shape` is the one that the quantity's dimensions announce."""
+    """Raise InputError unless `shape` is the one that the quantity's dimensions state."""
     expected = tuple(sizes[dim] for dim in quantity.dims)
     if shape != expected:
-        raise InputError(name, f"has shape {shape}", f"its dimensions {quantity.dims} announce {expected}")
+        raise InputError(name, f"has shape {shape}", f"its dimensions {quantity.dims} require {expected}")
 
 
-_OF_ITS_OWN = 2**20  # bytes: the large buffers of a block are above, the objects of Python below
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h of glibc
+_OF_ITS_OWN = 2**20  # bytes: the large buffers of a block exceed it, Python objects do not
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # from malloc.h of glibc
 _CHOSEN_BY_HAND = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
 
 
 def pools_fit(memory: int, block_bytes: int, under_way: int) -> bool:
-    """Whether `memory` bytes hold the blocks under way, another for each thread of the host, and one for what lies in pieces."""
+    """Whether `memory` bytes are enough for the blocks in flight, one more for each thread of the host, and one for fragmentation."""
     return (under_way + _threads() + 1) * block_bytes <= memory
 
 
 def give_back_freed_memory() -> bool:
-    """Have this process return buffers of a MiB and more to the system as soon as they are freed; whether it does.
+    """Make this process return freed buffers of 1 MiB or more to the system at once; returns whether it does.
 
-    False, and nothing is changed, where the C library has no such setting or the environment has made it already.
+    It returns False and changes nothing if the C library has no such setting or the environment has already set it.
     """
     if any(name in os.environ for name in _CHOSEN_BY_HAND):
         return False
@@ -146,7 +148,7 @@ def give_back_freed_memory() -> bool:
 
 
 def _threads() -> int:
-    """Threads among which JAX's host backend shares the blocks out: one for each core that this process may use."""
+    """The threads among which JAX's host backend divides the blocks: one for each core that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -158,14 +160,14 @@ _AXIS = "block"
 
 
 def automatic_block(sample_bytes: int, samples: int) -> int:
-    """The block for "auto": the largest power of two that holds 32 MiB at most, is 65,536 at most, and no larger than needed."""
+    """The block for "auto": the largest power of two of at most 32 MiB and 65,536 samples, and no larger than needed."""
     fits = max(1, _BLOCK_BYTES // max(1, sample_bytes))
     needed = 1 << max(0, samples - 1).bit_length()
     return min(1 << (fits.bit_length() - 1), _MOST_SAMPLES, needed)
 
 
 class Job:
-    """A cell made ready: its key and parameters, with what of them lies on each device already. The parameters are not changed."""
+    """A cell ready to run: its key and parameters, with their copies on the devices. The parameters are never changed."""
 
     def __init__(self, key: jax.Array, params: Any) -> None:
         leaves, self.structure = jax.tree.flatten(params)
@@ -173,10 +175,10 @@ class Job:
         self.key = np.asarray(jax.random.key_data(key))
         self.signature = (self.structure, tuple((leaf.shape, leaf.dtype.str) for leaf in self.leaves))
         self._held: dict[Any, list[jax.Array]] = {}
-        self.whole: dict[Any, Any] = {}  # the parameters of a round that is all of this cell
+        self.whole: dict[Any, Any] = {}  # the parameters of a round in which every block belongs to this cell
 
     def on(self, device: Any) -> list[jax.Array]:
-        """Key and parameters on `device`, with an axis of one block in front; sent there the first time."""
+        """Key and parameters on `device`, with a leading axis of one block; copied there at the first call."""
         if device not in self._held:
             with jax.enable_x64(True):
                 self._held[device] = [jax.device_put(x[None], device, may_alias=True) for x in (self.key, *self.leaves)]
@@ -185,7 +187,7 @@ class Job:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Lane:
-    """One block of a cell: its first sample, and how many of its samples count."""
+    """One block of a cell: its first sample, and the number of its samples that count."""
 
     job: Job
     first: int
@@ -194,7 +196,7 @@ class Lane:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Executable:
-    """The program of a round of blocks, one on each of `mesh`'s devices; `bytes` is what one block of it holds."""
+    """The program of a round of blocks, one on each of `mesh`'s devices; `bytes` is the memory of one block."""
 
     call: Callable[..., Any]
     bytes: int
@@ -202,25 +204,25 @@ class Executable:
 
     @property
     def width(self) -> int:
-        """Blocks in a round."""
+        """The number of blocks in a round."""
         return int(self.mesh.devices.size)
 
     @property
     def on_host(self) -> bool:
-        """Whether the devices are the host's own processor, and their memory the process's."""
+        """Whether the devices are the host's own processor, so that their memory is the memory of the process."""
         return bool(self.mesh.devices.flat[0].platform == "cpu")
 
     def arguments(self, lanes: Sequence[Lane]) -> tuple[Any, Any, Any]:
-        """What the program takes for these blocks; where they are fewer than the devices, the last is run again in vain."""
+        """The arguments of the program for these blocks; with fewer blocks than devices, the last one is run again and ignored."""
         return _arguments(self.mesh, lanes)
 
     def run(self, lanes: Sequence[Lane]) -> Any:
-        """Begin a round; the moments of its blocks, in order, on the devices."""
+        """Start a round; returns the moments of its blocks, in order, on the devices."""
         return self.call(*self.arguments(lanes))
 
 
 class Blocks:
-    """The compiled programs of one workload: one for each structure of parameters, so one for a whole grid as a rule."""
+    """The compiled programs of one workload: one for each structure of parameters, so usually one for a whole grid."""
 
     def __init__(
         self, workload: Workload, block: int, chosen: Chosen | None = None, devices: tuple[Any, ...] | None = None
@@ -235,16 +237,16 @@ class Blocks:
         self._fitted: dict[Any, tuple[Executable, int]] = {}
 
     def executable(self, job: Job, width: int | None = None) -> Executable:
-        """The program for parameters of this structure on the first `width` devices (None: all), compiled the first time."""
+        """The program for parameters of this structure on the first `width` devices (None: all), compiled at the first call."""
         width = width or len(self.devices)
         if (job.signature, width) not in self._compiled:
             self._compiled[job.signature, width] = self._compile(job, width)
         return self._compiled[job.signature, width]
 
     def within(self, job: Job, memory: int) -> tuple[Executable, int]:
-        """The program for this job on as many devices as `memory` bytes allow, and how many rounds may be under way at once.
+        """The program for this job on as many devices as `memory` bytes allow, and the number of rounds in flight at once.
 
-        Where what the host's allocator keeps of freed blocks might pass `memory`, `when_tight` is called.
+        It calls `when_tight` if the freed blocks that the host's allocator keeps might exceed `memory`.
         """
         if (job.signature, memory) not in self._fitted:
             self._fitted[job.signature, memory] = self._fit(job, memory)
@@ -272,7 +274,7 @@ class Blocks:
         return Executable(call=compiled, bytes=held or self.block * self.workload.sample_bytes, mesh=mesh)
 
     def _one(self, key: jax.Array, params: Any, where: jax.Array) -> Any:
-        """A device's part of a round: every argument and result has an axis of one block in front."""
+        """A device's part of a round: every argument and result has a leading axis of one block."""
         self.traces += 1
         key, params, (first, count) = jax.tree.map(lambda x: x[0], (key, params, where))
         typed = jax.random.wrap_key_data(key, impl="threefry2x32")
@@ -283,7 +285,7 @@ class Blocks:
             samples = self.workload.measure(key, params, first, self.block)
         self._announced(samples)
         measures = self.chosen.measures
-        drawn = jax.lax.optimization_barrier({name: samples[name] for name in measures})  # once, not once for each moment
+        drawn = jax.lax.optimization_barrier({name: samples[name] for name in measures})  # drawn once, not again for each moment
         return {
             name: reduce_block(drawn[name], count, quantity.edges, keep=name in self.chosen.kept)
             for name, quantity in measures.items()
@@ -292,7 +294,7 @@ class Blocks:
     def _announced(self, samples: Mapping[str, Any]) -> None:
         wanted, given = sorted(self.workload.measures), sorted(samples)
         if wanted != given:
-            raise InputError(f"workload {self.workload.name}", f"measures {given}", f"it announces {wanted}")
+            raise InputError(f"workload {self.workload.name}", f"measures {given}", f"it states {wanted}")
         sizes = {dim: len(coordinate.values) for dim, coordinate in self.workload.coordinates.items()}
         for name, quantity in self.workload.measures.items():
             if samples[name].shape[:1] != (self.block,):
@@ -301,23 +303,23 @@ class Blocks:
 
 
 def in_flight(memory: int, block_bytes: int, block: int) -> int:
-    """How many blocks `memory` bytes hold at once; ValueError where not even one.
+    """The number of blocks that `memory` bytes hold at once; raises InputError if they hold none.
 
-    A block is charged twice what its program holds: the allocator keeps about as much again for the next one.
+    Each block counts as twice the memory of its program: the allocator keeps about as much again for the next one.
     """
     charged = _CHARGE * block_bytes
     if charged > memory:
         raise InputError(
             "sweep.memory",
             f"is {memory:,} bytes",
-            f"one block of {block:,} samples needs {charged:,}: raise sweep.memory, or set a smaller sweep.block (which is another sweep, with"
-            " other last digits)",
+            f"one block of {block:,} samples needs {charged:,}: raise sweep.memory, or set a smaller sweep.block (a different sweep, whose"
+            " last digits differ)",
         )
     return memory // charged
 
 
 def _arguments(mesh: Mesh, lanes: Sequence[Lane]) -> tuple[Any, Any, Any]:
-    """(keys, parameters, first samples and counts) of a round, each with its leading axis over the devices."""
+    """(keys, parameters, first samples and counts) of a round, each with a leading axis over the devices."""
     sharding = NamedSharding(mesh, PartitionSpec(_AXIS))
     lanes = [*lanes, *[lanes[-1]] * (mesh.devices.size - len(lanes))]
     where = jax.device_put(np.array([(lane.first, lane.count) for lane in lanes], np.uint32), sharding)

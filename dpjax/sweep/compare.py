@@ -1,23 +1,23 @@
-"""What every registered mechanism costs in accuracy at the same privacy, on counts and on trajectories; who wins where, in words.
+"""The accuracy of every registered mechanism at the same privacy, on counts and on trajectories; and verdicts in words.
 
 *Tables of counts*: a sweep of the workload `count-comparison` over the registered mechanisms and epsilon, at one delta, under each
-mechanism's own exact accounting. Errors of one count matrix (rows, n), or one vector, whose shares are P: the Kullback-Leibler divergence
-KL(P_i || P~_i) and the total variation TV(P_i, P~_i) of its rows, averaged with each row's share of the records as weight; and TV(pi, pi~)
-of stationary laws. A result is exact where a closed form is used (its standard error is 0), otherwise the mean of `draws` draws. Where a
-mechanism names several settings of one line, such as a few pseudo-counts, the best is shown: by hindsight, in its favour. The support is
-public for all of them alike.
+mechanism's own exact accounting. The input is one count matrix (rows, n), or one vector, with shares P. The errors are the
+Kullback-Leibler divergence KL(P_i || P~_i) and the total variation TV(P_i, P~_i) of the rows, weighted by each row's share of the records,
+and TV(pi, pi~) of the stationary distributions. A closed form is exact (its standard error is 0); otherwise the result is the mean of
+`draws` draws. If a mechanism has several settings for one line, such as a few pseudo-counts, the best one is shown: it is chosen by
+hindsight, in the mechanism's favour. The support is public for all mechanisms.
 
-What is computed here depends on the records: it is not for release.
+The results depend on the records: do not release them.
 
-*Trajectories*, exactly, at the same single-substitution epsilon. Epsilon here is what replacing any one state at one time by any other
-costs: the one number that all of them have. Every registered mechanism that stands in the comparison is a matched cell of the workload
-`trajectory`: matched by its exact loss where all pairs of states are affordable and by its proved bound elsewhere. A line for Mechanism 1's
-nominal (epsilon, rho) shows what those numbers cost when read that way. For one sensitive trajectory s and its private s', over t = 1..n:
+*Trajectories*, exactly, at the same single-substitution epsilon: the privacy loss of replacing any one state at one time by any other,
+which every mechanism has. Every registered mechanism in the comparison is a matched cell of the workload `trajectory`: matched by its
+exact loss if all pairs of states are affordable, and otherwise by its proved bound. One more line shows the single-substitution epsilon
+of Mechanism 1 at its nominal (epsilon, rho). For one sensitive trajectory s and its private s', over t = 1..n:
 
     mean G: E (1/n) sum G(s'_t, s_t), nats;   error: E (1/n) #{s'_t != s_t};   impossible: E (1/n) #{no transition s'_{t-1} -> s'_t}.
 
-All by the exact laws; no sampling. The first private state is the public s_0 for the mechanisms that walk the chain; randomised response
-reports s_0 as any other state. What is computed here depends on the sensitive trajectory: it is not for release.
+All come from exact laws, without sampling. For the mechanisms whose output is a path of the chain, the first private state is the public
+s_0; randomised response reports s_0 like any other state. The results depend on the sensitive trajectory: do not release them.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ LAPLACE, LAPLACE_PROJECTED = (variant.label for variant in DiscreteLaplaceMechan
 
 
 class Measured(NamedTuple):
-    """One mechanism at one epsilon. `se` fields are standard errors, 0 where exact; stationary is NaN where there is none."""
+    """One mechanism at one epsilon. `se` fields are standard errors, 0 if exact; `stationary` is NaN without a stationary distribution."""
 
     mechanism: str
     epsilon: float
@@ -82,7 +82,7 @@ class Measured(NamedTuple):
 
 
 class _Line(NamedTuple):
-    """A mechanism of the registry with the settings of one variant."""
+    """A registered mechanism with the settings of one variant."""
 
     name: str
     kind: type[CountMechanism]
@@ -100,10 +100,25 @@ def compare_counts(
     mechanisms: Sequence[str] | None = None,
     directory: str | os.PathLike[str] | None = None,
 ) -> list[Measured]:
-    """Every mechanism at every epsilon on `counts`, (n,) or (n, n), no row empty. support: "observed" or "all", public for all alike.
+    """The errors of every mechanism at every epsilon on one table of counts.
 
-    mechanisms: names of the registry, or "package.module:name"; all unless given. A mechanism that a table does not suit is left out, as the
-    paper's form with "all" where a cell is empty: its floor has no value there. directory: where the sweep is stored; nowhere unless given.
+    Args:
+        key: a fresh key.
+        counts: (n,) or (n, n), whole numbers; no row is empty.
+        epsilons: target epsilons, nats.
+        delta: target delta, for the mechanisms that have one.
+        draws: the number of draws of an error without a closed form, 2 or more.
+        support: "observed" or "all"; public for all mechanisms.
+        mechanisms: registered names, or "package.module:name"; None takes all. A mechanism that does not fit the table is left out, such
+            as the paper's form with "all" if a cell is empty: its floor has no value.
+        directory: where the sweep is stored; None stores nothing.
+
+    Returns:
+        One `Measured` for each mechanism and epsilon. It depends on the records: do not release it.
+
+    Example:
+        >>> results = dpjax.sweep.compare_counts(jax.random.key(0), counts, epsilons=[1.0, 4.0], delta=1e-6)
+        >>> dpjax.sweep.count_verdicts(results)
     """
     checked_delta(delta)
     for epsilon in epsilons:
@@ -132,14 +147,14 @@ def compare_counts(
             for i, line in enumerate(lines)
         ]
     best: dict[tuple[str, float], Measured] = {}
-    for one in found:  # among the variants of a line the first with the least error
+    for one in found:  # among the variants of a line, keep the first with the least error
         kept = best.get((one.mechanism, one.epsilon))
         best[one.mechanism, one.epsilon] = one if kept is None or one.tv < kept.tv else kept
     return list(best.values())
 
 
 def _workload(counts: np.ndarray, table: dict[str, Any]) -> ComparisonWorkload:
-    """The workload on counts of any kind: what is compared is drawn in float64 where float32 does not hold every count."""
+    """The workload for any counts; it draws in float64 if float32 cannot hold every count."""
     checked_counts(counts)
     values = np.asarray(counts)
     values = values if values.ndim == 2 else values[None]
@@ -154,15 +169,15 @@ def _workload(counts: np.ndarray, table: dict[str, Any]) -> ComparisonWorkload:
 
 
 def _lines(wanted: Sequence[str], counts: np.ndarray, support: np.ndarray) -> list[_Line]:
-    """The variants of the mechanisms wanted that this table suits, the papers' first."""
+    """The variants of the wanted mechanisms that fit this table, the papers' first."""
     kinds = [(name, mechanism(name)) for name in wanted]
     lines = [_Line(name, kind, variant) for name, kind in kinds if kind.takes(counts, support) for variant in kind.variants()]
-    require(bool(lines), "mechanisms", list(wanted), "none of them takes this table: choose others, or the observed support")
+    require(bool(lines), "mechanisms", list(wanted), "none of them fits this table: choose others, or the observed support")
     return sorted(lines, key=lambda line: not line.kind.ours)
 
 
 def _config(workload: ComparisonWorkload, lines: Sequence[_Line], epsilons: list[float], key: Key[Array, ""], draws: int) -> Config:
-    """The sweep: the lines side by side, each with the options of its variant, against epsilon."""
+    """The sweep: the lines zipped, each with the options of its variant, against epsilon."""
     options: dict[str, Any] = {}
     for line in lines:
         for option, value in line.variant.options.items():
@@ -179,14 +194,14 @@ def _config(workload: ComparisonWorkload, lines: Sequence[_Line], epsilons: list
 
 
 def _setting(line: _Line, option: str, unused: Any) -> Any:
-    """The line's value of an option: its variant's, or the mechanism's default, or any where the mechanism has no such option."""
+    """The line's value of an option: that of its variant, or the mechanism's default, or `unused` if the mechanism lacks the option."""
     field = line.kind.OPTIONS.model_fields.get(option)
     default = unused if field is None or field.default is None else field.default
     return line.variant.options.get(option, default)
 
 
 def _measured(workload: ComparisonWorkload, line: _Line, cell: Any, draws: int) -> Measured:
-    """One cell of the sweep as a line of the table."""
+    """One cell of the sweep as a row of the table."""
     epsilon, label = float(cell["epsilon"]), line.variant.label
     if str(cell["status"].item()) != "done":
         raise InputError(f"{label} at epsilon {epsilon:g}", "cannot be computed", f"{cell['error'].item()}")
@@ -210,7 +225,7 @@ _ERRORS = {"kl": "KL of the rows", "tv": "TV of the rows", "stationary": "TV of 
 
 
 def count_verdicts(results: Sequence[Measured]) -> list[str]:
-    """A sentence for each error that says who has the smallest, for each epsilon; then what the guarantees differ in."""
+    """One sentence for each error: which mechanism has the smallest, at each epsilon; then how the guarantees differ."""
     lines = [winners(results, field, words, lambda r: True) for field, words in _ERRORS.items() if _known(results, field)]
     narrow = _labels(lambda kind: not kind.whole_domain)
     if any(r.mechanism in narrow for r in results):
@@ -232,7 +247,7 @@ def count_verdicts(results: Sequence[Measured]) -> list[str]:
 def winners(
     results: Sequence[Any], field: str, words: str, among: Callable[[Any], bool], ours: Collection[str] | None = None
 ) -> str:
-    """A sentence that says who has the smallest `field` at each epsilon, and whether it is one of `ours` (None: the papers' on counts)."""
+    """A sentence: which mechanism has the smallest `field` at each epsilon, and whether it is one of `ours` (None: the papers' on counts)."""
     won: dict[str, list[float]] = {}
     for epsilon in dict.fromkeys(r.epsilon for r in results):
         here = [r for r in results if r.epsilon == epsilon and among(r) and np.isfinite(getattr(r, field))]
@@ -244,20 +259,20 @@ def winners(
 
 
 def _close(one: Any, best: Any, field: str) -> bool:
-    """Whether these draws do not distinguish the two: within two standard errors of their difference."""
+    """Whether the draws do not distinguish the two: their difference is within two of its standard errors."""
     error = np.hypot(getattr(one, f"{field}_se", 0.0), getattr(best, f"{field}_se", 0.0))
     return bool(getattr(one, field) - getattr(best, field) <= 2 * error)
 
 
 def _labels(holds: Callable[[type[CountMechanism]], bool]) -> set[str]:
-    """The lines of the registered mechanisms of which `holds` is true."""
+    """The lines of the registered mechanisms for which `holds` is true."""
     return {variant.label for name in names() if holds(mechanism(name)) for variant in mechanism(name).variants()}
 
 
 def _whose(words: str, ours: Collection[str] | None) -> str:
     known = _labels(lambda kind: kind.ours) if ours is None else ours
     mine = [name in known for name in words.split(" and ")]
-    return "ours" if all(mine) else "a baseline" if not any(mine) else "cannot be told apart"
+    return "ours" if all(mine) else "a baseline" if not any(mine) else "cannot be distinguished"
 
 
 def _known(results: Sequence[Measured], field: str) -> bool:
@@ -276,12 +291,12 @@ def _listed(values: Sequence[float]) -> str:
     return ", ".join(f"{value:g}" for value in values)
 
 
-_NOMINAL = "mechanism1"  # the kind that is shown at its nominal epsilon too
+_NOMINAL = "mechanism1"  # the kind that is also shown at its nominal epsilon
 _PATHS = {"mean_error": "mean distance G from the sensitive state", "error_rate": "share of wrong states"}
 
 
 class MeasuredTrajectory(NamedTuple):
-    """One mechanism at one epsilon; `substitution` is its single-substitution epsilon (nats), `exact` whether it is one or a bound."""
+    """One mechanism at one epsilon; `substitution` is its single-substitution epsilon (nats): exact if `exact`, otherwise a bound."""
 
     mechanism: str
     epsilon: float
@@ -296,7 +311,18 @@ class MeasuredTrajectory(NamedTuple):
 def compare_trajectory(
     chain: MarkovChain, trajectory: Any, *, epsilons: Sequence[float], rho: float | int = 1.0
 ) -> list[MeasuredTrajectory]:
-    """Every mechanism at every single-substitution epsilon (nats) on one trajectory of state indices, two states or more."""
+    """The exact errors of every mechanism at every single-substitution epsilon, on one trajectory.
+
+    Args:
+        chain: an irreducible `MarkovChain`.
+        trajectory: state indices, two or more.
+        epsilons: single-substitution epsilons, nats, positive.
+        rho: the radius of the line with Mechanism 1's nominal epsilon, nats.
+
+    Example:
+        >>> results = dpjax.sweep.compare_trajectory(chain, trajectory, epsilons=[1.0, 4.0])
+        >>> dpjax.sweep.trajectory_verdicts(results)
+    """
     for epsilon in epsilons:
         require_number(epsilon, "epsilon", "give a positive, finite epsilon in nats", lambda x: x > 0)
     states = np.asarray(trajectory)
@@ -340,7 +366,7 @@ def _measured_trajectory(workload: TrajectoryWorkload, cell: Mapping[str, Scalar
 
 
 def trajectory_verdicts(results: Sequence[MeasuredTrajectory]) -> list[str]:
-    """A sentence for each error that says who has the smallest, for each epsilon, at matched single-substitution epsilon."""
+    """One sentence for each error: which mechanism has the smallest, at each epsilon, at matched single-substitution epsilon."""
     ours = {kind.long_name for kind in kinds().values() if kind.ours}
     matched = [r for r in results if r.substitution == r.epsilon]
     lines = [winners(matched, field, words, lambda r: True, ours) for field, words in _PATHS.items()]
@@ -349,8 +375,8 @@ def trajectory_verdicts(results: Sequence[MeasuredTrajectory]) -> list[str]:
         kind = "exactly" if nominal[0].exact else "by its proved bound"
         pairs = ", ".join(f"{r.epsilon:g} costs {r.substitution:.3g}" for r in nominal)
         lines.append(
-            "Epsilon here is the worst substitution of one state by another. Mechanism 1's guarantee is graded: replacing a state by a near"
+            "Epsilon is the worst substitution of one state by another. Mechanism 1's guarantee is graded: replacing a state by a near"
             " one costs it less, which these lines do not show."
         )
-        lines.append(f"Mechanism 1's nominal epsilon is another thing: for one substitution, {kind}, {pairs}.")
+        lines.append(f"Mechanism 1's nominal epsilon is a different number: for one substitution, {kind}, {pairs}.")
     return lines

@@ -1,17 +1,17 @@
-"""The config of a sweep: one TOML file, every key checked, unknown ones refused by name.
+"""The config of a sweep: one TOML file, in which every key is checked and an unknown key is refused by name.
 
-name = "grades"                     # what the results are called
+name = "grades"                     # the name of the results
 workload = "dirichlet-vector"       # or "package.module:builder"
 [data]                              # checked by the reader of the records
 [mechanism]                         # checked by the workload
 [sweep]
 samples = 10_000                    # for each cell
 seed = 0
-memory = "512 MiB"                  # what the samples in flight may hold; changes no number
-block = "auto"                      # samples in a block; part of the law
-devices = "all"                     # or how many of this machine's; changes no number
-measures = ["kl"]                   # left out: all that the workload knows
-keep_samples = []                   # measures whose samples are stored, not their moments alone
+memory = "512 MiB"                  # limit for the samples in flight; changes no number
+block = "auto"                      # samples in a block; part of the fingerprint
+devices = "all"                     # or a number of this machine's devices; changes no number
+measures = ["kl"]                   # default: all measures of the workload
+keep_samples = []                   # measures whose samples are stored, in addition to the moments
 zip = [["eta", "k"]]                # axes that run side by side; the others form a product
 [sweep.histograms]
 kl = {start = 0.0, stop = 2.0, num = 41}   # public edges of the bins
@@ -24,10 +24,10 @@ dir = "results/grades"
 *Measures* (`Chosen`): which of a workload's measures a sweep takes, in which bins they are counted, and whose samples are kept.
 
 [sweep]
-measures = ["tv"]                                        # left out: all of them
-keep_samples = ["tv"]                                    # left out: none; only moments are stored
+measures = ["tv"]                                        # default: all
+keep_samples = ["tv"]                                    # default: none; only moments are stored
 [sweep.histograms]
-tv = {start = 0.0, stop = 1.0, num = 101}                # the edges of the bins, public numbers that no sample decides
+tv = {start = 0.0, stop = 1.0, num = 101}                # the edges of the bins: public numbers, independent of the samples
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _UNITS = {"": 1, "B": 1} | {f"{p}{b}": base**i for b, base in (("B", 1000), ("iB
 
 
 def parse_memory(value: Any) -> int:
-    """Bytes out of a whole number or a text such as "256 MiB"."""
+    """A number of bytes from a whole number or a text such as "256 MiB"."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?i?B|)\s*", str(value)) if not isinstance(value, bool) else None
     if match is None or match[2] not in _UNITS or float(match[1]) * _UNITS[match[2]] < 1:
         raise InputError("memory", f"is {value!r}", "give bytes, or a text such as '256 MiB'")
@@ -76,7 +76,7 @@ def _devices(value: Any) -> int | None:
 
 
 class SweepTable(Table):
-    """[sweep]: how much is sampled, and over which grid."""
+    """[sweep]: the samples and the grid."""
 
     samples: pydantic.StrictInt = pydantic.Field(ge=0, lt=2**31)
     seed: pydantic.StrictInt = pydantic.Field(default=0, ge=0, lt=2**63)
@@ -110,7 +110,7 @@ class SweepTable(Table):
 
 
 class OutputTable(Table):
-    """[output]: where the results go."""
+    """[output]: the folder of the results."""
 
     dir: str | None = None
 
@@ -121,7 +121,7 @@ class OutputTable(Table):
 
 
 class Config(Table):
-    """A whole config; `data` and `mechanism` stay tables, for the reader of the data and the workload to check."""
+    """A whole config; `data` and `mechanism` stay tables, which the reader of the data and the workload check."""
 
     name: str = pydantic.Field(min_length=1)
     workload: str = pydantic.Field(min_length=1)
@@ -135,13 +135,24 @@ class Config(Table):
     def _of_a_folder(cls, name: str) -> str:
         if re.search(r"[/\\]|^\.", name) or not name.isprintable():
             raise InputError(
-                "name", f"is {name!r}", "it names the folder of the results: no / or \\, no dot in front, nothing unprintable"
+                "name", f"is {name!r}", "it names the folder of the results: no / or \\, no leading dot, only printable characters"
             )
         return name
 
 
 def load_config(path: str | pathlib.Path, overrides: Iterable[str] = ()) -> Config:
-    """The config in a TOML file, after `overrides` such as "sweep.samples=100"; ValueError for anything wrong in it."""
+    """The config in a TOML file, after `overrides` such as "sweep.samples=100".
+
+    Args:
+        path: a TOML file.
+        overrides: texts of the form key=value, applied in order.
+
+    Raises:
+        InputError: the first fault in the file or in an override.
+
+    Example:
+        >>> config = dpjax.sweep.load_config("grades.toml", ["sweep.samples=100"])
+    """
     try:
         table = tomllib.loads(pathlib.Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
@@ -161,7 +172,7 @@ def from_table(table: Mapping[str, Any], overrides: Iterable[str] = ()) -> Confi
         key = override.partition("=")[0].strip()
         name = key.removeprefix("mechanism.")
         if name != key and name in config.sweep.axes:
-            raise InputError("--set", f"is {override!r}", f"{name} is an axis, which would be taken instead: set sweep.axes.{name}")
+            raise InputError("--set", f"is {override!r}", f"{name} is an axis, which would override it: set sweep.axes.{name}")
     return config
 
 
@@ -178,7 +189,7 @@ def _put(table: dict[str, Any], steps: list[str], value: Any, key: str) -> dict[
         return table | {steps[0]: value}
     inner = table.get(steps[0], {})
     if not isinstance(inner, dict):
-        raise InputError("--set", f"is {key!r}", f"{steps[0]} holds a value, not a table")
+        raise InputError("--set", f"is {key!r}", f"{steps[0]} is a value, not a table")
     return table | {steps[0]: _put(inner, steps[1:], value, key)}
 
 
@@ -195,14 +206,14 @@ _SAMPLE_BYTES = 8
 
 @dataclasses.dataclass(frozen=True)
 class Chosen:
-    """The measures taken, by name, with the edges of their bins; `kept` names those whose samples are stored."""
+    """The chosen measures, by name, with the edges of their bins; `kept` names the measures whose samples are stored."""
 
     taken: tuple[tuple[str, Quantity], ...]
     kept: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, workload: Workload, sweep: SweepTable | None = None) -> Chosen:
-        """What [sweep] chooses of a workload's measures (None: all, as they are); ValueError for a name or an edge that is wrong."""
+        """The measures that [sweep] chooses (None: all, without bins); raises InputError for a wrong name or edge."""
         if sweep is None:
             return cls(tuple(workload.measures.items()))
         known = workload.measures
@@ -216,11 +227,11 @@ class Chosen:
 
     @property
     def measures(self) -> Mapping[str, Quantity]:
-        """The measures taken, by name."""
+        """The chosen measures, by name."""
         return dict(self.taken)
 
     def law(self, sweep: SweepTable) -> dict[str, Any]:
-        """What of the choice the stored results depend on: nothing where a config chooses nothing."""
+        """The part of the choice that changes the stored results; empty if the config chooses nothing."""
         said = {
             "measures": None if sweep.measures is None else sorted(self.measures),
             "keep_samples": list(self.kept),
@@ -229,7 +240,7 @@ class Chosen:
         return {key: value for key, value in said.items() if value}
 
     def bytes_a_sample(self, workload: Workload) -> int:
-        """What the kept measures of one sample take, stored."""
+        """The stored size of the kept measures of one sample, in bytes."""
         sizes = {dim: len(coordinate.values) for dim, coordinate in workload.coordinates.items()}
         return _SAMPLE_BYTES * sum(math.prod(sizes[dim] for dim in self.measures[name].dims) for name in self.kept)
 

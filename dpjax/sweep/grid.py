@@ -1,17 +1,17 @@
-"""The grid of a sweep: the values of its axes, the product of the axes, and the sentence that refuses a wrong key.
+"""The grid of a sweep: the values of its axes, their product, and the error messages for a wrong key.
 
-*A wrong key* (`validated`). One plain sentence out of a failed pydantic model: the key, its value, the remedy, and the key that was
-probably meant.
+*A wrong key* (`validated`). A failed pydantic model becomes one sentence: the key, its value, the remedy, and the key that was probably
+meant.
 
-*The values of an axis* (`axis_values`) come from a list or a range, the same on every machine. A range is {start, stop, step}, {start,
-stop, num} or {start, stop, num, log = true}; both ends belong to it (`stop` where a whole number of steps leads there). Ranges are
-evaluated in decimal arithmetic, so that {0.1, 0.5, step 0.1} holds 0.3 and not 0.30000000000000004: a cell's key comes from its values, and
-the same values written as a list or as a range must be the same cells.
+*The values of an axis* (`axis_values`) come from a list or a range, and are the same on every machine. A range is {start, stop, step},
+{start, stop, num} or {start, stop, num, log = true}. Both ends belong to it (`stop` only if a whole number of steps leads to it). Ranges are
+evaluated in decimal arithmetic, so that {0.1, 0.5, step 0.1} contains 0.3 and not 0.30000000000000004: a cell's key comes from its values,
+and the same values written as a list or as a range must give the same cells.
 
-*The grid* is the product of its axes, some of them zipped; each cell knows its own key. Axes zipped together, such as (eta, k), run side by
-side and share one dimension, named eta_k. A cell's key is a hash of the seed and of the canonical text of the cell's values
-("epsilon=1.0;k=20.0", axes in alphabetical order, whole numbers written as floats): it does not depend on the cell's place in the grid, so
-that another axis value, another shard or another order changes no number of the others.
+*The grid* is the product of its axes. Axes that are zipped together, such as (eta, k), run side by side and share one dimension, named
+eta_k. A cell's key is a hash of the seed and of the canonical text of the cell's values ("epsilon=1.0;k=20.0", axes in alphabetical
+order, whole numbers written as floats). It does not depend on the cell's place in the grid, so another axis value, another shard or
+another order changes no number of the other cells.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _Model = TypeVar("_Model", bound=pydantic.BaseModel)
 
 
 class Table(pydantic.BaseModel):
-    """A table of a config: frozen, and a key that it does not know is refused."""
+    """A table of a config: frozen; an unknown key is refused."""
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
 
 def validated(model: type[_Model], table: Mapping[str, Any], where: str = "") -> _Model:
-    """`table` as an instance of `model`; raises InputError for its first fault. `where` is the dotted key that holds the table."""
+    """`table` as an instance of `model`; raises InputError for its first fault. `where` is the dotted key of the table."""
     try:
         return model.model_validate(dict(table))
     except pydantic.ValidationError as error:
@@ -60,10 +60,10 @@ def validated(model: type[_Model], table: Mapping[str, Any], where: str = "") ->
 
 
 def unknown_key(key: str, known: Iterable[str], where: str = "") -> InputError:
-    """The error that refuses `key` and names the nearest known one."""
+    """The error that refuses `key` and names the nearest known key."""
     known = sorted(known)
     near = difflib.get_close_matches(key, known, n=1)
-    hint = f"did you mean {_dotted(where, near[0])}?" if near else f"known here: {', '.join(known) or 'nothing'}"
+    hint = f"did you mean {_dotted(where, near[0])}?" if near else f"known keys: {', '.join(known) or 'none'}"
     return InputError(_dotted(where, key), "is not a known key", hint)
 
 
@@ -76,7 +76,7 @@ def refuse_unknown(keys: Iterable[str], known: Iterable[str], where: str = "") -
 
 
 def _fault(model: type[pydantic.BaseModel], fault: Any, where: str) -> InputError:
-    location: Sequence[Any] = fault["loc"][issubclass(model, pydantic.RootModel) :]  # a union's place begins with its tag
+    location: Sequence[Any] = fault["loc"][issubclass(model, pydantic.RootModel) :]  # a union's location begins with its tag
     key = _dotted(where, *location)
     if fault["type"] in ("union_tag_invalid", "union_tag_not_found"):
         return _fault_of_tag(fault, key)
@@ -86,7 +86,7 @@ def _fault(model: type[pydantic.BaseModel], fault: Any, where: str) -> InputErro
         return InputError(key, "is missing", "give it")
     if fault["type"] == "value_error":
         inner = fault["ctx"]["error"]
-        if isinstance(inner, InputError):  # the validator of one key knows the key's own name only
+        if isinstance(inner, InputError):  # a validator of one key knows only the key's own name
             own = bool(location) and inner.argument == str(location[-1])
             return inner.renamed(key) if own else inner
         return InputError(key, "cannot be used", str(inner), value=fault["input"])
@@ -94,12 +94,12 @@ def _fault(model: type[pydantic.BaseModel], fault: Any, where: str) -> InputErro
 
 
 def _fault_of_tag(fault: Any, key: str) -> InputError:
-    """The word that chooses among the tables of a union is missing, or is none of them."""
+    """The error for a missing or unknown word that chooses among the tables of a union."""
     context = fault["ctx"]
     name = _dotted(key, context["discriminator"].strip("'"))
     if "tag" not in context:
         return InputError(name, "is missing", "give it")
-    return InputError(name, f"is {context['tag']!r}", f"choose among {context['expected_tags']}")
+    return InputError(name, f"is {context['tag']!r}", f"choose one of {context['expected_tags']}")
 
 
 def _dotted(*parts: Any) -> str:
@@ -116,13 +116,13 @@ def _fields_at(model: type[pydantic.BaseModel], location: Sequence[Any]) -> list
     return list(model.model_fields)
 
 
-_DIGITS = 15  # a float64 holds any decimal number of 15 digits
+_DIGITS = 15  # a float64 represents any decimal number of 15 digits
 _MOST = 1_000_000
 _CONTEXT = decimal.Context(prec=40)
 
 
 def axis_values(name: str, spec: Any) -> tuple[Scalar, ...]:
-    """The values of axis `name`; `spec` is a list of values, one value, or a range. ValueError names the axis and the fault."""
+    """The values of axis `name`; `spec` is a list of values, one value, or a range. Raises InputError with the axis and the fault."""
     values = _range(name, spec) if isinstance(spec, Mapping) else _listed(name, spec)
     if not values:
         raise InputError(name, "is empty", "give at least one value")
@@ -201,14 +201,14 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One point of the grid: its place along each dimension, and its value on each axis."""
+    """One point of the grid: its position along each dimension, and its value on each axis."""
 
     position: tuple[int, ...]
     values: Mapping[str, Scalar]
 
     @functools.cached_property
     def text(self) -> str:
-        """The canonical text of the values, on which key and file name rest."""
+        """The canonical text of the values, which determines the key and the file name."""
         return ";".join(f"{name}={canonical(self.values[name])}" for name in sorted(self.values))
 
     @property
@@ -224,7 +224,7 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Grid:
-    """Axes and which of them are zipped; checks itself, a million cells at most. `dims` maps each dimension to the axes along it."""
+    """The axes and their zips; at most a million cells. `dims` maps each dimension to the axes along it."""
 
     axes: Mapping[str, tuple[Scalar, ...]]
     zips: tuple[tuple[str, ...], ...] = ()
@@ -244,7 +244,7 @@ class Grid:
             raise InputError(
                 "sweep.axes",
                 f"make {product} = {self.size:,} cells, at most {_MOST_CELLS:,} are allowed",
-                "give fewer values, zip axes that belong together, or make several sweeps of it",
+                "give fewer values, zip axes that belong together, or split it into several sweeps",
             )
         for names in self.dims.values():
             steps = collections.Counter(zip(*(map(canonical, self.axes[name]) for name in names), strict=True))
@@ -291,7 +291,7 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> Shard:
-        """`"2/5"` as a shard."""
+        """The shard of a text such as `"2/5"`."""
         match = re.fullmatch(r"(\d+)/(\d+)", text.strip())
         if not match:
             raise InputError("shard", f"is {text!r}", "write it as I/N, such as 2/5")
@@ -306,7 +306,7 @@ class Shard:
 
 
 def canonical(value: Scalar) -> str:
-    """The text of one value: 1 and 1.0 are the same number, "1" and true are not."""
+    """The text of one value: 1 and 1.0 are the same number, "1" and true are different values."""
     if isinstance(value, bool | str):
         return json.dumps(value)
     if isinstance(value, int) and abs(value) > 2**53:

@@ -1,10 +1,10 @@
 """A plan: a config, its workload, its grid and its folder, all checked against each other before anything is written.
 
-*What the stored numbers mean* (`describe`): axes, trailing dimensions, measures and exact quantities, as plain values in the manifest.
-Results are put together from the folder alone, by this description, without the workload that made them.
+*The meaning of the stored numbers* (`describe`): axes, trailing dimensions, measures and exact quantities, as plain values in the
+manifest. Results are assembled from the folder alone, by this description, without the workload that made them.
 
-*The disk* (`too_small`). What the samples that a sweep keeps take is compared with what is free before anything is computed. They are
-stored twice: in the cells' files, and in the results, which a run of the whole grid assembles.
+*The disk* (`too_small`). Before anything is computed, the size of the kept samples is compared with the free space. They are stored
+twice: in the cells' files, and in the results, which a run of the whole grid assembles.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ STATISTICS = {
 
 
 def describe(workload: Workload, grid: Grid, chosen: Chosen) -> dict[str, Any]:
-    """The schema of a workload's results over a grid; ValueError for an axis that it does not know or names that collide."""
+    """The schema of a workload's results over a grid; raises InputError for an unknown axis or for names that collide."""
     known = {**REPLICATE, **workload.axes}
     refuse_unknown(grid.axes, known, "sweep.axes")
     schema = {
@@ -60,7 +60,7 @@ def _quantity(name: str, quantity: Quantity, workload: Workload) -> dict[str, An
     if not name.isidentifier():
         raise InputError(f"quantity {name!r}", "has no plain name", "use letters, digits and _")
     if any(a >= b for a, b in zip(quantity.edges, quantity.edges[1:], strict=False)):
-        raise InputError(name, f"has edges {quantity.edges}", "give increasing ones")
+        raise InputError(name, f"has edges {quantity.edges}", "give increasing edges")
     described = dataclasses.asdict(quantity)
     return {key: list(value) if isinstance(value, tuple) else value for key, value in described.items()}
 
@@ -71,7 +71,7 @@ def _distinct(schema: Mapping[str, Any], grid: Grid) -> None:
     names += [f"{measure}_{s}" for measure in schema["measures"] for s in (*STATISTICS, "histogram", "bin", "samples")]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise InputError("the results", f"would hold {repeated[0]} twice", "rename an axis or a quantity")
+        raise InputError("the results", f"would contain {repeated[0]} twice", "rename an axis or a quantity")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -89,7 +89,7 @@ class SweepPlan:
     devices: tuple[Any, ...]
 
     def blocks(self) -> Blocks:
-        """The programs of its blocks, none compiled yet."""
+        """The programs of its blocks, none of them compiled yet."""
         return Blocks(self.workload, self.block, self.chosen, self.devices)
 
     @property
@@ -118,7 +118,21 @@ def plan(
     out: str | os.PathLike[str] | None = None,
     shard: Shard | None = None,
 ) -> SweepPlan:
-    """Check a sweep, every cell of it, against the workload and the output folder; ValueError for what cannot run."""
+    """A checked sweep: every cell, the workload and the output folder fit together; nothing is written.
+
+    Args:
+        config: from `load_config` or `from_table`.
+        workload: from `build`, or your own.
+        data_fingerprint: the fingerprint of the records, part of the sweep's fingerprint.
+        out: the output folder; None takes that of the config.
+        shard: the part of the grid to run; None takes all of it.
+
+    Returns:
+        A `SweepPlan`, for `run`.
+
+    Raises:
+        InputError: the sweep cannot run; the message names the key and the remedy.
+    """
     directory = out if out is not None else config.output.dir
     if directory is None:
         directory = pathlib.Path("results") / config.name
@@ -126,7 +140,7 @@ def plan(
     chosen = Chosen.of(workload, config.sweep)
     schema = describe(workload, grid, chosen)
     if chosen.taken and config.sweep.samples < 2:
-        raise InputError("sweep.samples", f"is {config.sweep.samples}", "give 2 or more, for an error bar")
+        raise InputError("sweep.samples", f"is {config.sweep.samples}", "give 2 or more, for a standard error")
     for cell in grid.cells:
         workload.check(cell.values)
     law = law_of(config, workload, data_fingerprint, chosen)
@@ -148,17 +162,17 @@ def _devices(wanted: int | None) -> tuple[Any, ...]:
     """The first `wanted` of this process's devices, or all."""
     found = tuple(jax.local_devices())
     if wanted is not None and wanted > len(found):
-        raise InputError("sweep.devices", f"is {wanted}", f"this machine has {len(found)}: give at most that, or 'all'")
+        raise InputError("sweep.devices", f"is {wanted}", f"this machine has {len(found)}: give at most that number, or 'all'")
     return found[:wanted]
 
 
 def kept(plan: SweepPlan) -> int:
-    """Bytes of the samples that the plan's cells keep, stored once."""
+    """The size of the samples that the plan's cells keep, in bytes, stored once."""
     return len(plan.cells) * _a_cell(plan)
 
 
 def too_small(plan: SweepPlan) -> str:
-    """What is wrong with the disk: a sentence, or nothing where the samples still to be stored fit."""
+    """A sentence if the samples still to be stored do not fit on the disk, otherwise an empty text."""
     if not _a_cell(plan):
         return ""
     store = Store(directory=plan.directory, digest="")
@@ -168,20 +182,20 @@ def too_small(plan: SweepPlan) -> str:
     if wanted <= free:
         return ""
     return (
-        f"the samples that sweep.keep_samples keeps take {in_words(wanted)} more on the disk of {str(plan.directory)!r}, which has "
+        f"the samples that sweep.keep_samples keeps need {in_words(wanted)} more on the disk of {str(plan.directory)!r}, which has "
         f"{in_words(free)} free. Keep fewer, or choose another folder"
     )
 
 
 def refuse_too_small(plan: SweepPlan) -> None:
-    """ValueError where the kept samples that are still to be stored do not fit on the disk."""
+    """Raise InputError if the kept samples that are still to be stored do not fit on the disk."""
     fault = too_small(plan)
     if fault:
         raise ValueError(fault)
 
 
 def in_words(size: int) -> str:
-    """Bytes as KiB, MiB or GiB."""
+    """A number of bytes as KiB, MiB or GiB."""
     unit, name = next(((2**power, name) for power, name in ((30, "GiB"), (20, "MiB")) if size >= 2**power), (2**10, "KiB"))
     return f"{size / unit:,.1f} {name}"
 
@@ -191,7 +205,7 @@ def _a_cell(plan: SweepPlan) -> int:
 
 
 def _free(directory: pathlib.Path) -> int:
-    """Free bytes where `directory` is, or would be made."""
+    """Free bytes on the disk of `directory`, which need not exist yet."""
     there = next(folder for folder in (directory.absolute(), *directory.absolute().parents) if folder.exists())
     with atomic.reading(there):
         return shutil.disk_usage(there).free

@@ -1,9 +1,9 @@
-"""Watching a sweep, and stopping it.
+"""The progress of a sweep, and how to stop it.
 
-*Watching* (`watch`): a bar with rate and remaining time on a terminal, a quiet line now and then elsewhere.
+*Watching* (`watch`): on a terminal a bar with rate and remaining time, elsewhere an occasional line.
 
-*Stopping* (`deferred`). Ctrl-C and a polite kill let the block under way end, so that its numbers are kept; a second Ctrl-C is not waited
-for. Polite are SIGTERM (a kill, a cluster that pre-empts) and SIGUSR2 (submitit's warning that the time of a job is nearly up).
+*Stopping* (`deferred`). Ctrl-C, SIGTERM (a kill, a cluster that pre-empts) and SIGUSR2 (submitit's warning that a job's time is nearly over)
+let the current block finish, so that its numbers are kept. A second Ctrl-C stops at once.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _LINE = "{n:,} of {total:,} {unit}, {remaining} left"
 
 @runtime_checkable
 class Progress(Protocol):
-    """What a run reports while it runs."""
+    """The reports of a run while it runs."""
 
     def advance(self, units: int) -> None:
-        """So many more samples (or cells) are done."""
+        """Report `units` more samples (or cells) as done."""
 
     def note(self, text: str) -> None:
-        """Say something in a line of its own."""
+        """Print a text on its own line."""
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """End the reports."""
 
 
 class Silent:
-    """Nothing is said."""
+    """Progress that prints nothing."""
 
     def advance(self, units: int) -> None:
         pass
@@ -51,7 +51,7 @@ class Silent:
 
 
 class _Lines(tqdm.tqdm):
-    """tqdm for a stream that is no terminal: every report is a line of its own."""
+    """tqdm for a stream that is not a terminal: every report is a line of its own."""
 
     @staticmethod
     def status_printer(file: Any) -> Callable[[str], None]:
@@ -59,7 +59,7 @@ class _Lines(tqdm.tqdm):
 
 
 class Watch:
-    """A tqdm bar on a terminal; elsewhere a line every half minute, none for what is done sooner."""
+    """A tqdm bar on a terminal; elsewhere one line every half minute, and none for shorter work."""
 
     def __init__(self, total: int, unit: str, stream: Any) -> None:
         self._stream, self._terminal = stream, stream.isatty()
@@ -83,24 +83,24 @@ class Watch:
 
 
 def watch(total: int, unit: str, stream: Any = None) -> Progress:
-    """What shows `total` units of work on `stream`, standard error by default."""
+    """The progress display of `total` units of work on `stream`, by default standard error."""
     return Watch(total, unit, sys.stderr if stream is None else stream)
 
 
 class Interrupted(KeyboardInterrupt):
-    """A sweep was stopped and has stored what it had; the message says how far it came."""
+    """Raised when a sweep was stopped after storing its results so far; the message says how far it came."""
 
 
 @dataclasses.dataclass
 class Stop:
-    """Whether a stop was asked for."""
+    """Whether a stop was requested."""
 
     requested: bool = False
 
 
 @contextlib.contextmanager
 def deferred() -> Iterator[Stop]:
-    """Within it SIGINT, SIGTERM and SIGUSR2 only set `requested`, SIGINT once; outside the main thread signals are left alone."""
+    """A context in which SIGINT (once), SIGTERM and SIGUSR2 only set `requested`; outside the main thread it does nothing."""
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
         yield stop

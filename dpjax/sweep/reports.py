@@ -1,11 +1,11 @@
-"""What a folder holds: for `dpjax info DIR`, for `dpjax submit`, and for a dry run what a sweep would cost.
+"""The state of a sweep's folder, for `dpjax info DIR` and `dpjax submit`; and what a sweep would cost, for a dry run.
 
-*Jobs* (`Submission`): what was submitted from a folder, DIR/jobs/*.json, which job computes which shard, so that nothing is submitted
-twice. Whether a job is still alive is asked of SLURM's queue, or for local processes of the kernel.
+*Jobs* (`Submission`): DIR/jobs/*.json records which submitted job computes which shard, so that no shard is submitted twice. SLURM's
+queue, or for local processes the kernel, says whether a job is still alive.
 
-*Shards* (`shards`): how far each is, read off the folder: its cells' files, its locks, and the jobs that were submitted.
+*Shards* (`shards`): the state of each shard, from the cells' files, the locks and the submitted jobs.
 
-*The whole* (`status`), and what a plan would take (`cost`).
+*The whole sweep* (`status`), and the cost of a plan (`cost`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from dpjax.sweep.store import Store, in_use, now, read_manifest, runs_of
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Submission:
-    """Jobs by their id, each with the shard that it computes, out of `total`."""
+    """Jobs by their id, each with its shard out of `total`."""
 
     cluster: str
     total: int
@@ -42,14 +42,14 @@ class Submission:
 
 
 def record(directory: pathlib.Path, submission: Submission) -> None:
-    """Keep a submission with the folder."""
+    """Store a submission in the folder."""
     folder = directory / "jobs"
     folder.mkdir(exist_ok=True)
     atomic.write_json(folder / f"{time.time_ns()}-{os.getpid()}.json", {"submitted": now(), **dataclasses.asdict(submission)})
 
 
 def last_total(directory: pathlib.Path) -> int | None:
-    """Into how many shards the last submission cut the sweep; None where nothing was submitted."""
+    """The number of shards of the last submission; None if nothing was submitted."""
     submissions = _read(directory)
     return submissions[-1].total if submissions else None
 
@@ -63,7 +63,7 @@ def queued(directory: pathlib.Path, total: int) -> set[int]:
 
 
 def alive(directory: pathlib.Path) -> list[Submission]:
-    """The submissions with a job that has not ended, each with those jobs only; ValueError where SLURM does not answer."""
+    """The submissions with at least one job that has not ended, each with those jobs only; raises InputError if SLURM does not answer."""
     submissions = _read(directory)
     slurm = _in_slurm() if any(submission.cluster == "slurm" for submission in submissions) else set()
     left = []
@@ -88,7 +88,7 @@ def _read(directory: pathlib.Path) -> list[Submission]:
 
 
 def _in_slurm() -> set[str]:
-    """The ids of this user's jobs in SLURM's queue; none where SLURM's commands are not, ValueError where they do not answer."""
+    """The ids of this user's jobs in SLURM's queue; empty without SLURM's commands; raises InputError if they do not answer."""
     if shutil.which("squeue") is None:
         return set()
     asked = subprocess.run(["squeue", "--me", "--array", "--noheader", "--format=%i"], capture_output=True, text=True, check=False)
@@ -100,7 +100,7 @@ def _in_slurm() -> set[str]:
 
 
 def _processes(ids: Iterable[str]) -> set[str]:
-    """Those of the local jobs, named by process id, that still run submitit."""
+    """The local jobs, by process id, that still run submitit."""
     return {job for job in ids if b"submitit" in _command_line(job)}
 
 
@@ -113,9 +113,9 @@ def _command_line(process: str) -> bytes:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Shards:
-    """The shards of a folder by what they are at: every one of 1, ..., total is in one of the tuples.
+    """The shards of a folder by their state: each of 1, ..., total is in exactly one of the tuples.
 
-    running: a process holds the shard's lock; done: every cell is stored; queued: a job that was submitted has not ended;
+    running: a process holds the shard's lock; done: every cell is stored; queued: a submitted job has not ended;
     failed: every cell was tried and some failed; missing: none of these.
     """
 
@@ -135,14 +135,22 @@ STATES = ("done", "failed", "running", "queued", "missing")
 
 
 def shards(directory: str | os.PathLike[str], total: int | None = None) -> Shards | None:
-    """How far the shards of a folder are; `total` is by default that of the last submission or run, None where there was none.
+    """The state of each shard of a folder; reads, never writes.
 
-    ValueError where the folder holds no sweep. Reads, never writes.
+    Args:
+        directory: the folder of a sweep.
+        total: the number of shards; by default that of the last submission or run.
+
+    Returns:
+        A `Shards`; None if no total is given and nothing was submitted or run in shards.
+
+    Raises:
+        InputError: the folder holds no sweep.
     """
     folder = pathlib.Path(directory)
     manifest = read_manifest(folder)
     if manifest is None:
-        raise InputError("directory", f"is {str(folder)!r}", "it holds no sweep: give the folder of one")
+        raise InputError("directory", f"is {str(folder)!r}", "it holds no sweep: give the folder of a sweep")
     total = total or last_total(folder) or _last_run(folder)
     if total is None:
         return None
@@ -166,14 +174,14 @@ def _state(folder: pathlib.Path, store: Store, shard: Shard, cells: Iterable[Cel
 
 
 def _last_run(folder: pathlib.Path) -> int | None:
-    """The number of shards in the last run of a shard, None where every run was of the whole grid."""
+    """The number of shards in the last run of a shard; None if every run was of the whole grid."""
     names = [re.fullmatch(r"\d+-of-(\d+)", str(run.get("shard"))) for run in runs_of(folder)]
     totals = [int(name[1]) for name in names if name and int(name[1]) > 1]
     return totals[-1] if totals else None
 
 
 def spans(numbers: Iterable[int]) -> str:
-    """Increasing whole numbers as SLURM writes them: 1-3,7."""
+    """Increasing whole numbers in SLURM's notation: 1-3,7."""
     groups = itertools.groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])
     runs = [[number for _, number in group] for _, group in groups]
     return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
@@ -181,7 +189,7 @@ def spans(numbers: Iterable[int]) -> str:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Status:
-    """How far a sweep is."""
+    """The progress of a sweep."""
 
     name: str
     workload: str
@@ -201,11 +209,11 @@ class Status:
 
 
 def status(directory: str | os.PathLike[str]) -> Status:
-    """How far the sweep in a folder is, by the names of its files; reads, never writes."""
+    """The progress of the sweep in a folder, from the names of its files; reads, never writes."""
     folder = pathlib.Path(directory)
     manifest = read_manifest(folder)
     if manifest is None:
-        raise InputError("directory", f"is {str(folder)!r}", "it holds no sweep: give the folder of one")
+        raise InputError("directory", f"is {str(folder)!r}", "it holds no sweep: give the folder of a sweep")
     store, grid = Store(directory=folder, digest=manifest["hash"]), grid_of(manifest)
     finished = {cell for cell in range(grid.size) if store.finished(grid.cells[cell]).exists()}
     open_cells = [cell for i, cell in enumerate(grid.cells) if i not in finished]
@@ -224,10 +232,10 @@ def status(directory: str | os.PathLike[str]) -> Status:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What a plan would take; `disk` says what is wrong with the disk, if anything.
+    """The estimated cost of a plan; `disk` says what is wrong with the disk, if anything.
 
-    `seconds` is the time of one round of blocks of the first cell, times the rounds that are not yet done: what loads the data and
-    compiles comes on top.
+    `seconds` is the time of one round of blocks of the first cell, times the number of rounds not yet done. Loading the data and
+    compiling come in addition.
     """
 
     cells: int
@@ -246,8 +254,8 @@ class Cost:
         time = f"about {self.seconds:,.0f} s" if self.seconds >= 1 else "under 1 s"
         devices = f"{self.devices} device{'s' * (self.devices > 1)}"
         lines = [
-            f"{self.cells} cells, {self.done} of them done; {self.samples:,} samples a cell in blocks of {self.block:,}",
-            f"{held} in {self.in_flight} blocks at once on {devices}; {time} on this machine, loading and compiling left out",
+            f"{self.cells} cells, {self.done} of them done; {self.samples:,} samples per cell in blocks of {self.block:,}",
+            f"{held} in {self.in_flight} blocks at once on {devices}; {time} on this machine, without loading and compiling",
         ]
         if self.kept_bytes:
             kept = in_words(self.kept_bytes)
@@ -256,13 +264,13 @@ class Cost:
 
 
 def cost(plan: SweepPlan) -> Cost:
-    """Estimate a plan by running a round of blocks of its first missing cell, or of its first; writes nothing."""
+    """An estimate for a plan, from one round of blocks of its first missing cell, or of its first cell; writes nothing."""
     store = Store(directory=plan.directory, digest="")
     missing = [cell for cell in plan.cells if not store.finished(cell).exists()]
     rounds, size, ahead, devices = 0.0, 0, 0, 1
     ready = seconds = 0.0
     for cell in (missing or plan.cells)[:1]:
-        plan.workload.prepare(cell.values)  # once before the clock starts: it compiles
+        plan.workload.prepare(cell.values)  # once before the timing starts, since it compiles
         start = time.perf_counter()
         prepared = plan.workload.prepare(cell.values)
         ready = time.perf_counter() - start

@@ -1,12 +1,12 @@
-"""The results of a sweep: one labelled data set, a tidy table of it, and the shards that become one.
+"""The results of a sweep: one labelled data set, a tidy table of it, and the merge of shards.
 
-*The data set* (`assemble`, `open`). For a measure m: m_mean, m_std, m_sem, m_min, m_max, where edges were given m_histogram, and where its
-samples were kept m_samples; `samples` counts what they rest on. Exact quantities stand under their own names. `status` is "done" or
-"failed", and `error` says why; the numbers of a failed cell are NaN.
+*The data set* (`assemble`, `open`). A measure m gives m_mean, m_std, m_sem, m_min, m_max, with edges also m_histogram, and with kept
+samples m_samples; `samples` is the number of samples. Exact quantities have their own names. `status` is "done" or "failed", and
+`error` gives the reason; the numbers of a failed cell are NaN.
 
-*The tidy table* (`to_table`, `write_table`) is for those who plot elsewhere.
+*The tidy table* (`to_table`, `write_table`) is for plots with other tools.
 
-*Shards into one* (`merge`): the cells of several folders of one law are collected and the results assembled.
+*Merging shards* (`merge`): the cells of several folders with one fingerprint are collected, and the results assembled.
 """
 
 from __future__ import annotations
@@ -34,19 +34,33 @@ if TYPE_CHECKING:
 
 
 def open(directory: str | os.PathLike[str]) -> xarray.Dataset:
-    """The labelled data set of a finished or merged sweep; ValueError where the folder holds none, or one of another law."""
+    """The labelled data set of a finished or merged sweep.
+
+    Args:
+        directory: the folder of a sweep.
+
+    Returns:
+        An xarray Dataset: each measure's statistics and each exact quantity over the axes of the grid.
+
+    Raises:
+        InputError: the folder holds no finished sweep, or results of another sweep.
+
+    Example:
+        >>> results = dpjax.sweep.open("results/grades")
+        >>> results["kl_mean"].sel(k=20.0, method="nearest")
+    """
     import xarray
 
     folder = pathlib.Path(directory)
     manifest = read_manifest(folder)
     if manifest is None:
-        raise InputError("directory", f"is {str(folder)!r}", "it holds no sweep: give the folder of one")
+        raise InputError("directory", f"is {str(folder)!r}", "it holds no sweep: give the folder of a sweep")
     if not (folder / "results.nc").exists():
         raise InputError("directory", f"is {str(folder)!r}", "its sweep is not finished: run it again, or merge its shards")
     try:
         dataset = xarray.load_dataset(folder / "results.nc", engine="h5netcdf")
     except (OSError, KeyError, RuntimeError) as error:
-        if isinstance(error, OSError) and error.errno:  # the system's, not HDF5's word on what is in the file
+        if isinstance(error, OSError) and error.errno:  # an error of the system, not HDF5's opinion of the file's content
             raise atomic.StorageError(f"cannot read {folder / 'results.nc'}: {atomic.reason(error)}") from error
         raise InputError(
             f"{folder / 'results.nc'}", f"is damaged ({error})", "delete it, then run the sweep again or merge it"
@@ -61,10 +75,10 @@ def open(directory: str | os.PathLike[str]) -> xarray.Dataset:
 
 
 def assemble(store: Store) -> pathlib.Path:
-    """Put every cell of a folder into results.nc; ValueError while cells are missing."""
+    """Assemble every cell of a folder into results.nc; raises InputError while cells are missing."""
     manifest = read_manifest(store.directory)
     if manifest is None:
-        raise InputError(str(store.directory), "holds no sweep", "give the folder of one")
+        raise InputError(str(store.directory), "holds no sweep", "give the folder of a sweep")
     grid = grid_of(manifest)
     records = {cell.position: store.read(store.finished(cell), cell) for cell in grid.cells}
     errors = {cell.position: store.error_of(cell) or "" for cell in grid.cells if records[cell.position] is None}
@@ -74,7 +88,7 @@ def assemble(store: Store) -> pathlib.Path:
         raise InputError(str(store.directory), lacking, "run the missing shards first")
     runs = runs_of(store.directory)
     dataset = _dataset(manifest, grid, records, errors).assign_attrs(_essentials(manifest, runs))
-    content = dataset.to_netcdf(engine="h5netcdf")  # in memory: HDF5 itself survives no full disk
+    content = dataset.to_netcdf(engine="h5netcdf")  # in memory, since HDF5 itself cannot handle a full disk
     atomic.write(store.results, lambda path: path.write_bytes(content))
     wall = round(sum(run.get("wall_s", 0.0) for run in runs), 3)
     atomic.write_json(store.directory / "manifest.json", manifest | {"runs": runs, "wall_s": wall, "finished": now()})
@@ -82,7 +96,7 @@ def assemble(store: Store) -> pathlib.Path:
 
 
 def grid_of(manifest: Mapping[str, Any]) -> Grid:
-    """The grid of a manifest's law."""
+    """The grid in a manifest."""
     sweep = manifest["law"]["sweep"]
     return Grid(axes={n: tuple(v) for n, v in sweep["axes"].items()}, zips=tuple(tuple(group) for group in sweep["zip"]))
 
@@ -185,7 +199,7 @@ def _essentials(manifest: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) 
 
 
 def _plain(value: Any) -> int | float | str:
-    """`value` as an attribute of a netCDF file may be: a truth value is 0 or 1, a table its JSON."""
+    """`value` in a type that a netCDF attribute may have: a truth value as 0 or 1, a table as JSON."""
     return value if isinstance(value, float | str) else int(value) if isinstance(value, int) else json.dumps(value)
 
 
@@ -195,9 +209,10 @@ if TYPE_CHECKING:
 
 
 def to_table(dataset: xarray.Dataset) -> pandas.DataFrame:
-    """One line for each cell, quantity and element: axes, quantity, its own dimensions, value, std, sem, min, max, samples, status.
+    """A table with one row for each cell, quantity and element.
 
-    `value` is a measure's mean or an exact quantity. Histograms and kept samples are left out.
+    The columns are the axes, quantity, the quantity's own dimensions, value, std, sem, min, max, samples and status. `value` is a
+    measure's mean or an exact quantity. Histograms and kept samples are left out.
     """
     import pandas
 
@@ -209,7 +224,7 @@ def to_table(dataset: xarray.Dataset) -> pandas.DataFrame:
 
 
 def write_table(dataset: xarray.Dataset, path: str | os.PathLike[str]) -> None:
-    """`to_table` as a file, whole or not at all: CSV or Parquet, by the ending of `path`; ValueError for another ending."""
+    """Write `to_table` to a file, atomically: CSV or Parquet, by the ending of `path`; raises InputError for another ending."""
     path = pathlib.Path(path)
     require(path.suffix in (".csv", ".parquet"), "table", str(path), "end the name in .csv or .parquet")
     if path.suffix == ".parquet" and importlib.util.find_spec("pyarrow") is None:
@@ -237,7 +252,7 @@ def _frame(dataset: xarray.Dataset, name: str, columns: Mapping[str, str]) -> pa
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Merged:
-    """A merge: the file of results, cells done, and cells that failed with the error of each."""
+    """The outcome of a merge: the file of results, the number of finished cells, and the error of each failed cell."""
 
     results: pathlib.Path
     done: int
@@ -246,10 +261,16 @@ class Merged:
 
 
 def merge(directories: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str] | None = None) -> Merged:
-    """Gather the cells of `directories` in `out` (by default the first of them) and assemble them there.
+    """Collect the cells of `directories` in one folder and assemble the results there.
 
-    Where a cell is in several folders the first finished one counts. ValueError, before anything is written, for folders of
-    different laws or for cells that no folder has.
+    If a cell is in several folders, the first finished one counts.
+
+    Args:
+        directories: the folders of the shards.
+        out: the folder of the merged sweep; by default the first of `directories`.
+
+    Raises:
+        InputError: the folders hold different sweeps, or no folder has some cell. Nothing is written then.
     """
     folders = [pathlib.Path(directory) for directory in directories]
     if not folders:
@@ -281,7 +302,7 @@ def _common_manifest(folders: Sequence[pathlib.Path]) -> dict[str, Any]:
     for folder in folders:
         manifest = read_manifest(folder)
         if manifest is None:
-            raise InputError("directory", f"is {str(folder)!r}", "it holds no sweep: give the folder of one")
+            raise InputError("directory", f"is {str(folder)!r}", "it holds no sweep: give the folder of a sweep")
         if manifests and manifest["hash"] != manifests[0]["hash"]:
             differing = "; ".join(differences(manifest["law"], manifests[0]["law"])[:3])
             raise InputError(f"{folder} and {folders[0]}", "hold different sweeps and cannot be merged", str(differing))
@@ -300,7 +321,7 @@ def _complete(grid: Grid, stores: Sequence[Store]) -> None:
 
 
 def _gather(store: Store, others: Sequence[Store], cell: Cell) -> None:
-    """Bring a cell into `store` unless it is there: a finished file that reads well, else the record of a failure."""
+    """Copy a cell into `store` unless it is there: a finished file that reads well, otherwise the record of a failure."""
     if store.read(store.finished(cell), cell) is not None:
         return
     for other in others:

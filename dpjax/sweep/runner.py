@@ -1,17 +1,17 @@
 """Running a plan: cell by cell, block by block, into the store.
 
-The blocks of all cells go to the devices in one line, in order, and come back in that order; a cell is stored with its last block.
-Killed at any moment and started again, a run continues from the last checkpoint and stores the same bits as if it had never
-stopped.
+The blocks of all cells go to the devices in one sequence and come back in the same order; a cell is stored after its last block.
+A run can be killed at any moment. When it is started again, it continues from the last checkpoint and stores the same bits as if it had
+never stopped.
 
-*Rounds.* Blocks are sent to the devices in rounds, a few rounds under way, their moments handed over in the order they were sent. A round
-takes the next blocks, one for each device, of whatever cells they are: a sweep of many small cells fills all devices. While a round is
-computed the host makes the next cells ready.
+*Rounds.* Blocks are sent to the devices in rounds. Several rounds are in flight, and their moments are received in the order of sending. A
+round takes the next blocks, one for each device, from any cells: a sweep of many small cells uses all devices. While a round is computed,
+the host prepares the next cells.
 
-*A cell under way* (`Accumulated`) holds the moments of its blocks so far, the samples that it keeps in the pieces they came in, and when to
-store it. Joining the samples costs their size, so they are joined only to be stored. A cell is stored again when five seconds have passed,
-and twenty times as long as storing it took the last time: where kept samples make it large the pauses grow with it, so that all its
-checkpoints together take a twentieth of the time at most, and write a fixed multiple of what they store in the end.
+*A cell in progress* (`Accumulated`) holds the moments of its blocks so far, the pieces of its kept samples, and the time of its next
+checkpoint. Joining the samples costs their size, so they are joined only to be stored. A cell is stored again after five seconds, or after
+twenty times the duration of its last storing, whichever is longer. So if kept samples make it large, its checkpoints together take at most
+a twentieth of the time, and write a fixed multiple of the final size.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Measured = Mapping[str, Moments] | Exception
 
 
 class Line:
-    """Add blocks one after the other; `take(block, moments)` is called for each, in order, with the error where it failed."""
+    """A sequence of blocks; `take(block, moments)` is called for each in order, with the error instead if the block failed."""
 
     def __init__(self, blocks: Blocks, memory: int, take: Callable[[Lane, Measured], None]) -> None:
         self._blocks, self._memory, self._take = blocks, memory, take
@@ -52,9 +52,9 @@ class Line:
         self._ahead = 1
 
     def add(self, lane: Lane) -> None:
-        """Send a block, as soon as its round is full."""
+        """Add a block, which is sent as soon as its round is full."""
         executable, ahead = self._blocks.within(lane.job, self._memory)
-        if executable is not self._executable:  # other shapes: the memory is reckoned anew
+        if executable is not self._executable:  # other shapes: the memory is calculated again
             self.drain()
             self._executable, self._ahead = executable, ahead
         self._next.append(lane)
@@ -62,7 +62,7 @@ class Line:
             self._send(executable)
 
     def drain(self) -> None:
-        """Send what is left and wait for everything."""
+        """Send the remaining blocks and wait for all results."""
         if self._next and self._executable is not None:
             self._send(self._executable)
         # ends: each turn takes one of what is under way
@@ -90,7 +90,7 @@ class Line:
 
 
 def _moments(i: int, count: int, host: Any) -> Measured:
-    """The moments of the i-th block of a round, or what is wrong with them."""
+    """The moments of the i-th block of a round, or its error."""
     try:
         return {name: on_host(name, count, {field: x[i] for field, x in fields.items()}) for name, fields in host.items()}
     except ValueError as error:
@@ -102,7 +102,7 @@ _PAUSE = 20
 
 
 class Accumulated:
-    """What is there of `cell`; begins with what a checkpoint had, or with nothing."""
+    """The results of `cell` so far, starting from a checkpoint or from nothing."""
 
     def __init__(self, cell: Cell, exact: Mapping[str, np.ndarray], begun: Record | None = None) -> None:
         self.cell, self.exact = cell, exact
@@ -114,7 +114,7 @@ class Accumulated:
             self.add(begun.count, begun.moments)
 
     def add(self, count: int, moments: Mapping[str, Moments]) -> None:
-        """Put the moments of the next `count` samples to those before."""
+        """Combine the moments of the next `count` samples with the earlier ones."""
         for name, block in moments.items():
             if block.samples is not None:
                 self._pieces.setdefault(name, []).append(block.samples)
@@ -123,7 +123,7 @@ class Accumulated:
         self.count += count
 
     def record(self) -> Record:
-        """All of it, with the samples joined."""
+        """All results so far, with the samples joined."""
         for pieces in self._pieces.values():
             pieces[:] = [np.concatenate(pieces)]
         moments = {
@@ -134,11 +134,11 @@ class Accumulated:
 
     @property
     def due(self) -> bool:
-        """Whether it is time to store it again."""
+        """Whether a checkpoint is due."""
         return time.monotonic() - self._stored > max(_CHECKPOINT_S, _PAUSE * self._took)
 
     def checkpoint(self, store: Store) -> None:
-        """Store it as it is."""
+        """Store the results so far."""
         begun = time.monotonic()
         store.checkpoint(self.cell, self.record())
         self._stored = time.monotonic()
@@ -150,7 +150,7 @@ _RECORD_S = 5.0
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """How a run ended: cells finished and failed in this shard, and the file of results where all cells are assembled."""
+    """The outcome of a run: finished and failed cells of this shard, and the file of results if all cells are assembled."""
 
     directory: pathlib.Path
     done: int
@@ -166,21 +166,31 @@ def run(
     blocks: Blocks | None = None,
     when_tight: Callable[[], object] | None = None,
 ) -> Outcome:
-    """How the run ended, after what was missing of a plan's cells is computed and stored; a whole grid's results are assembled.
+    """Compute and store the missing cells of a plan; the results of a whole grid are assembled.
 
-    A cell that fails is recorded and does not stop the others; on the next run it is tried again.
+    A cell that fails is recorded and does not stop the others; the next run tries it again.
 
     Args:
-        plan: what `plan` made.
-        about: describes the data (name, source, whether it is synthetic); it is kept with the results.
-        progress: hears of each block; a bar or quiet lines unless given.
+        plan: from `plan`.
+        about: describes the data (name, source, whether it is synthetic); stored with the results.
+        progress: receives the progress; None shows a bar or occasional lines.
         blocks: programs that an earlier run of the same workload has compiled.
-        when_tight: called where what the host's allocator keeps might pass the stated memory; the command gives it back to the system.
+        when_tight: called if the freed memory that the host's allocator keeps might exceed the stated memory; the command passes
+            `give_back_freed_memory`.
+
+    Returns:
+        An `Outcome`.
 
     Raises:
         Interrupted: after Ctrl-C.
-        StorageError: when the disk refuses.
-        ValueError: where another process holds the folder.
+        StorageError: a file cannot be read or written.
+        InputError: another process uses the folder.
+
+    Example:
+        >>> config = dpjax.sweep.load_config("grades.toml")
+        >>> data = dpjax.datasets.load("grades")
+        >>> plan = dpjax.sweep.plan(config, dpjax.sweep.build(config.workload, data, config.mechanism), out="results/grades")
+        >>> dpjax.sweep.run(plan, about={"source": data.source})
     """
     blocks = blocks or plan.blocks()
     blocks.when_tight = when_tight
@@ -196,7 +206,7 @@ def run(
 
 
 def _first_block_fits(plan: SweepPlan, blocks: Blocks) -> None:
-    """Compile the block of the first missing cell and compare it with the memory limit; what cannot be made ready comes later."""
+    """Compile the block of the first missing cell and compare it with the memory limit; an error in the cell is reported later."""
     if not plan.chosen.taken:
         return
     store = Store(directory=plan.directory, digest=digest_of(plan.law))
@@ -212,7 +222,7 @@ def _first_block_fits(plan: SweepPlan, blocks: Blocks) -> None:
 
 
 class _Running:
-    """One run of a plan, with the folder's lock held."""
+    """One run of a plan, while it holds the folder's lock."""
 
     def __init__(self, plan: SweepPlan, store: Store, blocks: Blocks, stop: Stop, progress: Progress | None) -> None:
         self.plan, self.store, self.stop = plan, store, stop
@@ -253,7 +263,7 @@ class _Running:
         self.changed = True
         try:
             self._compute(cell)
-        except (atomic.StorageError, Interrupted, MemoryError):  # no fault of the cell's
+        except (atomic.StorageError, Interrupted, MemoryError):  # not an error of the cell
             raise
         except Exception as error:
             self._failed(cell, error)
@@ -280,7 +290,7 @@ class _Running:
         return record
 
     def _take(self, lane: Lane, measured: Measured) -> None:
-        """Put the moments of a block to those of its cell, and store the cell where it was the last one, or it is time to."""
+        """Add the moments of a block to its cell; store the cell after its last block, or if a checkpoint is due."""
         of = self.under_way.get(lane.job)
         if of is None:
             return

@@ -1,23 +1,24 @@
-"""The folder of a sweep: what it holds, who may write in it, and which runs may share it.
+"""The folder of a sweep: its files, its locks, and the runs that may share it.
 
-    DIR/manifest.json      the fingerprint's parts and their hash, the meaning of the numbers, what the data are; after assembly the runs too
+    DIR/manifest.json      the fingerprint's parts and their hash, the meaning of the numbers, the description of the data; after
+                           assembly also the runs
     DIR/runs/*.json        one for each run: shard, versions, platform, device, times
-    DIR/cells/<cell>.npz   a finished cell; <cell>.partial.npz one under way; <cell>.failed.json one that failed, with its error
+    DIR/cells/<cell>.npz   a finished cell; <cell>.partial.npz one in progress; <cell>.failed.json a failed one, with its error
     DIR/results.nc         every cell in one labelled data set, once all are there
-    DIR/run.log            what happened, a line each
-    DIR/lock*              who is writing
+    DIR/run.log            events, one per line
+    DIR/lock*              the process that writes
 
-Every file but the log is written whole or not at all. A cell's file holds the hash of the law and the cell's own text, and its
-members carry checksums: a file that does not match is set aside under the name <file>.corrupt, and its cell is computed again.
+Every file except the log is written atomically. A cell's file holds the fingerprint and the cell's own text, and its members have
+checksums. A file that does not match is renamed to <file>.corrupt, and its cell is computed again.
 
-*The law of a sweep* (`law_of`) is everything on which its stored numbers depend, and nothing else. Two runs with the same law may share a
-folder, resume each other and be merged; with different laws they may not. The memory limit, the devices, the output folder, the shard and
-the path to the records are outside the law (the records themselves are in it, by their `fingerprint`). Where numbers were made
-(`environment`: versions, platform, device) is recorded with every run, and is never part of what may be merged.
+*The fingerprint of a sweep* (`law_of`) contains everything on which the stored numbers depend, and nothing else. Two runs with the same
+fingerprint may share a folder, resume each other and be merged; two runs with different ones may not. The memory limit, the devices, the
+output folder, the shard and the path to the records are not part of it (the records themselves are, by their `fingerprint`). The place
+where numbers were computed (`environment`: versions, platform, device) is recorded with every run, and never prevents a merge.
 
-*One writer a folder, or one a shard.* A run of the whole grid and a merge hold the folder's lock alone; runs of shards hold it together,
-and each its shard's lock alone. The locks are the kernel's (flock), so that a killed process leaves none behind; the file's text only says
-who holds it.
+*One writer per folder, or one per shard.* A run of the whole grid and a merge lock the folder exclusively; runs of shards share its lock,
+and each locks its shard exclusively. The locks are the kernel's (flock), so a killed process leaves none behind; the text of the lock
+file only names the process.
 """
 
 from __future__ import annotations
@@ -52,12 +53,12 @@ from dpjax.sweep.config import Chosen, Config
 from dpjax.sweep.grid import Cell, Shard
 from dpjax.sweep.workload import Workload
 
-_PATIENCE_S = 0.5  # one who looks whether a lock is held has it for an instant
+_PATIENCE_S = 0.5  # a process that tests a lock holds it for an instant
 
 
 @contextlib.contextmanager
 def held(directory: pathlib.Path, shard: Shard | None = None) -> Iterator[None]:
-    """Hold `directory` for the whole grid, or for `shard`; ValueError where another process is in the way."""
+    """A context that locks `directory` for the whole grid, or for `shard`; raises InputError if another process has the lock."""
     with contextlib.ExitStack() as stack:
         if shard is None or shard.total == 1:
             stack.enter_context(_locked(directory / "lock", fcntl.LOCK_EX))
@@ -99,7 +100,7 @@ def _locked(path: pathlib.Path, mode: int) -> Iterator[None]:
 
 
 def _taken(handle: int, mode: int, path: pathlib.Path) -> bool:
-    """Take the lock if nobody is in the way; ValueError on a file system without locks, as some clusters have."""
+    """Take the lock if it is free; raises InputError on a file system without locks, which some clusters have."""
     try:
         fcntl.flock(handle, mode | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -108,13 +109,13 @@ def _taken(handle: int, mode: int, path: pathlib.Path) -> bool:
         raise InputError(
             str(path.parent),
             f"is on a file system without locks ({error.strerror})",
-            "choose a folder on another, or have it mounted with flock",
+            "choose a folder on another one, or have it mounted with flock",
         ) from None
     return True
 
 
 def _sign(handle: int) -> None:
-    """Leave word of who holds the lock; a full disk may lose the word and not the lock."""
+    """Write the process that holds the lock into the file; on a full disk the text may be missing, but the lock holds."""
     with contextlib.suppress(OSError):
         os.ftruncate(handle, 0)
         os.pwrite(handle, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
@@ -130,7 +131,7 @@ _DAMAGE = (ValueError, KeyError, EOFError, RuntimeError, OverflowError, struct.e
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Record:
-    """What is stored of a cell: moments of `count` samples of each measure, and the exact quantities."""
+    """The stored results of a cell: moments of `count` samples of each measure, and the exact quantities."""
 
     count: int
     moments: Mapping[str, Moments]
@@ -139,7 +140,7 @@ class Record:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Store:
-    """A sweep's folder, for one law. Where the system fails to read a file, StorageError is raised and the file left as it is."""
+    """The folder of one sweep. If the system cannot read a file, StorageError is raised and the file is not changed."""
 
     directory: pathlib.Path
     digest: str
@@ -162,7 +163,7 @@ class Store:
         return self.cells / f"{cell.digest}.failed.json"
 
     def log(self, text: str) -> None:
-        """Add a line to run.log."""
+        """Append a text to run.log."""
         try:
             with (self.directory / "run.log").open("a", encoding="utf-8") as file:
                 file.write("".join(f"{now()} {line}\n" for line in text.splitlines()))
@@ -170,13 +171,13 @@ class Store:
             raise atomic.StorageError(f"cannot write {self.directory / 'run.log'}: {atomic.reason(error)}") from error
 
     def finish(self, cell: Cell, record: Record) -> None:
-        """Store a finished cell; what was under way or had failed is forgotten."""
+        """Store a finished cell; its checkpoint and its recorded error are deleted."""
         self._write(self.finished(cell), cell, record)
         for path in (self.partial(cell), self.failed(cell)):
             atomic.remove(path)
 
     def checkpoint(self, cell: Cell, record: Record) -> None:
-        """Store the blocks of a cell that are done."""
+        """Store the finished blocks of a cell."""
         self._write(self.partial(cell), cell, record)
 
     def fail(self, cell: Cell, error: str) -> None:
@@ -184,7 +185,7 @@ class Store:
         atomic.write_json(self.failed(cell), {"cell": cell.text, "error": error, "law": self.digest})
 
     def error_of(self, cell: Cell) -> str | None:
-        """The recorded error of a cell that failed, None of one that did not."""
+        """The recorded error of a failed cell; None if it did not fail."""
         path = self.failed(cell)
         try:
             with atomic.reading(path):
@@ -193,7 +194,7 @@ class Store:
             return "it failed, and the record of its error is damaged"
 
     def read(self, path: pathlib.Path, cell: Cell) -> Record | None:
-        """The record in a cell's file; None where there is none, or where it proved corrupt and has been set aside."""
+        """The record in a cell's file; None if the file is missing, or if it is corrupt and has been renamed."""
         try:
             with atomic.reading(path):
                 return _load(path, self.digest, cell) if path.exists() else None
@@ -210,7 +211,7 @@ class Store:
                 f"measure/{name}/{field}": value for field, value in vars(moments).items() if field != "count" and value is not None
             }
         members |= {f"exact/{name}": value for name, value in record.exact.items()}
-        members["contents"] = np.array(sorted(members))  # a damaged directory of the archive can hide members, checksums and all
+        members["contents"] = np.array(sorted(members))  # a damaged directory of the archive can hide members and their checksums
 
         def savez(temporary: pathlib.Path) -> None:
             with temporary.open("wb") as file:
@@ -239,13 +240,16 @@ def _load(path: pathlib.Path, digest: str, cell: Cell) -> Record:
 
 
 def _members(path: pathlib.Path) -> dict[str, np.ndarray]:
-    """The arrays of an archive whose checksums hold: what is read after them is what was written, and a lack of memory honest."""
+    """The arrays of an archive whose checksums are right; they are checked first, so that a later MemoryError is a true one."""
     with path.open("rb") as file:
         try:
             with zipfile.ZipFile(file) as archive:
                 bad = archive.testzip()
         except OSError as error:
-            if error.errno not in (None, errno.EINVAL):  # a damaged directory of the archive points out of the file
+            if error.errno not in (
+                None,
+                errno.EINVAL,
+            ):  # a damaged directory of the archive gives EINVAL, as it points out of the file
                 raise
             raise ValueError(str(error)) from error
         if bad is not None:
@@ -256,7 +260,7 @@ def _members(path: pathlib.Path) -> dict[str, np.ndarray]:
 
 
 def read_manifest(directory: pathlib.Path) -> dict[str, Any] | None:
-    """The manifest of a folder, None where there is none; ValueError where it is not one that this version may read."""
+    """The manifest of a folder; None if it is missing; raises InputError if this version cannot read it."""
     path = directory / "manifest.json"
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
@@ -276,7 +280,7 @@ def read_manifest(directory: pathlib.Path) -> dict[str, Any] | None:
 
 
 def verify(directory: pathlib.Path, law: Mapping[str, Any]) -> None:
-    """ValueError unless `directory` may take results of `law`: absent, empty, or begun with the same law. Writes nothing."""
+    """Require that `directory` may take results of the sweep `law`: absent, empty, or begun with the same one. Writes nothing."""
     manifest = read_manifest(directory)
     if manifest is None:
         if directory.exists() and (not directory.is_dir() or any(not _begun(path) for path in directory.iterdir())):
@@ -288,12 +292,12 @@ def verify(directory: pathlib.Path, law: Mapping[str, Any]) -> None:
 
 
 def _begun(path: pathlib.Path) -> bool:
-    """Whether a run that was killed before it wrote its manifest may have left `path`."""
+    """Whether `path` may come from a run that was killed before it wrote its manifest."""
     return path.name.startswith(("lock", "manifest.json.")) or (path.name in ("cells", "runs") and not any(path.iterdir()))
 
 
 def create(directory: pathlib.Path) -> None:
-    """Make the folder and its inner ones; ValueError where it cannot be written."""
+    """Make the folder and its subfolders; raises InputError if it cannot be written."""
     try:
         for folder in (directory, directory / "cells", directory / "runs"):
             folder.mkdir(parents=True, exist_ok=True)
@@ -306,7 +310,7 @@ def create(directory: pathlib.Path) -> None:
 
 
 def begin(directory: pathlib.Path, law: Mapping[str, Any], schema: Mapping[str, Any], about: Mapping[str, Any]) -> Store:
-    """The store of a created folder; writes the manifest where there is none. Hold the lock."""
+    """The store of a created folder; writes the manifest if it is missing. Call it while holding the lock."""
     verify(directory, law)
     digest = digest_of(law)
     if read_manifest(directory) is None:
@@ -316,7 +320,7 @@ def begin(directory: pathlib.Path, law: Mapping[str, Any], schema: Mapping[str, 
 
 
 def runs_of(directory: pathlib.Path) -> list[dict[str, Any]]:
-    """The records of the runs in a folder, oldest first; damaged ones are left out."""
+    """The records of the runs in a folder, oldest first, without damaged ones."""
     runs = []
     for path in sorted((directory / "runs").glob("*.json")):
         try:
@@ -328,12 +332,12 @@ def runs_of(directory: pathlib.Path) -> list[dict[str, Any]]:
 
 
 def fingerprint(**parts: Any) -> str:
-    """SHA-256 of named arrays (numbers or strings, dense or SciPy sparse; None for what is absent)."""
+    """SHA-256 of named arrays: numbers or strings, dense or SciPy sparse; None for an absent one."""
     digest = hashlib.sha256()
     for name in sorted(parts):
         for array in _arrays(parts[name]):
             if array.dtype.kind not in "biufU":
-                raise InputError(name, f"has dtype {array.dtype}", "a fingerprint is taken of numbers or strings")
+                raise InputError(name, f"has dtype {array.dtype}", "give numbers or strings for a fingerprint")
             digest.update(repr((name, array.dtype.str, array.shape)).encode())
             digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
@@ -350,7 +354,7 @@ def _arrays(value: Any) -> list[np.ndarray]:
 
 
 def law_of(config: Config, workload: Workload, data_fingerprint: str, chosen: Chosen) -> dict[str, Any]:
-    """The law as a table of plain values; `sweep.block` and the axes in it are resolved."""
+    """The parts of the fingerprint as a table of plain values; `sweep.block` and the axes in it are resolved."""
     samples = config.sweep.samples if chosen.taken else 0
     law = {
         "name": config.name,
@@ -372,12 +376,12 @@ def law_of(config: Config, workload: Workload, data_fingerprint: str, chosen: Ch
 
 
 def digest_of(law: Mapping[str, Any]) -> str:
-    """The SHA-256 of a law."""
+    """The SHA-256 of the parts of a fingerprint."""
     return hashlib.sha256(json.dumps(law, sort_keys=True).encode()).hexdigest()
 
 
 def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
-    """Each key on which two laws differ, as "key is A there and B here"."""
+    """Each key in which two sweeps differ, as "key is A there and B here"."""
     a, b = _flat(there), _flat(here)
     return [
         f"{key} is {a.get(key, 'absent')} there and {b.get(key, 'absent')} here"
@@ -387,7 +391,7 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
 
 
 def _plain(value: Any) -> Any:
-    """`value` as JSON knows it; what JSON does not know, an infinite number or a date, as its text."""
+    """`value` in a type that JSON has; other values, such as an infinite number or a date, as text."""
     if isinstance(value, Mapping):
         return {str(key): _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -408,7 +412,7 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
 
 
 def environment() -> dict[str, str]:
-    """Versions of what computes, the platform and the device, as strings."""
+    """The versions of the numerical libraries, the platform and the device, as strings."""
     device = jax.devices()[0]
     return {
         "dpjax": dpjax.__version__,

@@ -1,11 +1,11 @@
 """Shards as jobs, through submitit: an array on SLURM, or processes on this machine.
 
-Only shards that are not done, and that no living job has, are started. submitit pickles each job's call into DIR/jobs/submitit;
-no number passes through a pickle.
+Only shards that are not done, and that no living job computes, are started. submitit pickles the call of each job into
+DIR/jobs/submitit; no number passes through a pickle.
 
-*The plain script* (`array_script`) is a job array for sbatch that needs nothing but the command `dpjax run --shard I/N`.
+*The plain script* (`array_script`) is a job array for sbatch that needs only the command `dpjax run --shard I/N`.
 
-A submission that is refused leaves no folder behind, if the folder was begun for it.
+A submission that is refused leaves no folder behind, if the folder was made for it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _YEAR_MIN = 525_600
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Resources:
-    """What each job asks of SLURM; `time` is in minutes, `memory` as sbatch writes it, `more` any other options of sbatch."""
+    """What each job requests from SLURM; `time` in minutes, `memory` in sbatch's notation, `more` any other options of sbatch."""
 
     partition: str | None = None
     account: str | None = None
@@ -46,7 +46,7 @@ class Resources:
     more: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def parameters(self) -> dict[str, Any]:
-        """As submitit names them."""
+        """The requests with submitit's names."""
         named = {
             "partition": self.partition,
             "account": self.account,
@@ -60,7 +60,7 @@ class Resources:
 
 
 def ready(plan: SweepPlan, about: Mapping[str, Any], total: int) -> Shards:
-    """Begin the plan's folder and say how far its `total` shards are; ValueError while jobs of another number of shards live."""
+    """Begin the plan's folder; returns the state of its `total` shards. Raises InputError while jobs of another number of shards live."""
     refuse_too_small(plan)
     create(plan.directory)
     if read_manifest(plan.directory) is None:
@@ -79,7 +79,7 @@ def ready(plan: SweepPlan, about: Mapping[str, Any], total: int) -> Shards:
 def to_slurm(
     directory: pathlib.Path, jobs: Mapping[int, Callable[[], None]], total: int, resources: Resources, at_once: int
 ) -> str:
-    """Submit `jobs`, by the index of their shard, as one array of which `at_once` run together; returns the array's id."""
+    """Submit `jobs`, by the index of their shard, as one array, `at_once` at a time; returns the array's id."""
     submitit = available("slurm")
     executor = submitit.SlurmExecutor(folder=directory / "jobs" / "submitit")
     executor.update_parameters(job_name=directory.name, array_parallelism=at_once, stderr_to_stdout=True, **resources.parameters())
@@ -94,7 +94,7 @@ def to_slurm(
 
 
 def locally(directory: pathlib.Path, jobs: Mapping[int, Callable[[], None]], total: int, at_once: int) -> None:
-    """Run `jobs`, by the index of their shard, as processes, `at_once` together; Interrupted after Ctrl-C, when all have ended."""
+    """Run `jobs`, by the index of their shard, as processes, `at_once` at a time; raises Interrupted after Ctrl-C, when all have ended."""
     executor = available("local").LocalExecutor(folder=directory / "jobs" / "submitit")
     executor.update_parameters(timeout_min=_YEAR_MIN, stderr_to_stdout=True)
     waiting, running = list(jobs), list[Any]()
@@ -113,11 +113,11 @@ def locally(directory: pathlib.Path, jobs: Mapping[int, Callable[[], None]], tot
         finally:
             _end(running)
         if stop.requested:
-            raise Interrupted("stopped, and every shard has stored what it had. The same command continues from here")
+            raise Interrupted("stopped, and every shard has stored its results so far. The same command continues from here")
 
 
 def _end(running: list[Any]) -> None:
-    """Ask the jobs that still run to stop, and wait until they have."""
+    """Ask the running jobs to stop, and wait until they have stopped."""
     for job in running:
         if not job.done():
             os.kill(int(job.job_id), signal.SIGTERM)
@@ -128,7 +128,7 @@ def _end(running: list[Any]) -> None:
 
 @contextlib.contextmanager
 def _deaf_to_ctrl_c() -> Iterator[None]:
-    """Processes started within it do not hear the terminal's Ctrl-C: they are asked to stop one by one."""
+    """A context whose new processes ignore the terminal's Ctrl-C: they are asked to stop one by one."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
@@ -137,14 +137,14 @@ def _deaf_to_ctrl_c() -> Iterator[None]:
 
 
 def available(cluster: str) -> Any:
-    """submitit; ValueError where it is not installed, or where SLURM is wanted and its commands are not there."""
+    """submitit; raises InputError if it is not installed, or if SLURM is wanted and its commands are missing."""
     try:
         submitit = importlib.import_module("submitit")
     except ImportError:
         raise InputError(
             "submitit",
             "is not installed",
-            "install it with pip install 'dpjax[cluster]', or write a script for sbatch with --script FILE, which needs nothing",
+            "install it with pip install 'dpjax[cluster]', or write a script for sbatch with --script FILE, which needs no package",
         ) from None
     if cluster == "slurm" and not all(map(shutil.which, ("sbatch", "srun", "squeue"))):
         raise InputError(
@@ -156,12 +156,12 @@ def available(cluster: str) -> Any:
 def array_script(
     command: Sequence[str], directory: pathlib.Path, *, indices: Sequence[int], total: int, resources: Resources, at_once: int
 ) -> str:
-    """The text of a script that runs the shards `indices` out of `total`; sbatch FILE starts it, from whatever folder."""
+    """The text of a script that runs the shards `indices` out of `total`; start it with sbatch FILE, from any folder."""
     options = {
         "job-name": directory.name,
         "array": f"{spans(indices)}%{at_once}",
         "chdir": str(pathlib.Path.cwd()),
-        "output": f"{str(directory / 'logs').replace('%', '%%')}/shard-%a-of-{total}.log",  # SLURM reads % as the start of a name
+        "output": f"{str(directory / 'logs').replace('%', '%%')}/shard-%a-of-{total}.log",  # SLURM expands % in file names
         "open-mode": "append",
         "requeue": None,
         "partition": resources.partition,
@@ -177,7 +177,7 @@ def array_script(
         [
             "#!/bin/bash",
             *lines,
-            "# A shard that is done ends at once, one that was stopped continues: submit this again at will, then dpjax merge.",
+            "# A finished shard ends at once and a stopped one continues: you can submit this again at any time. Then run dpjax merge.",
             f'exec {shlex.join(command)} --shard "$SLURM_ARRAY_TASK_ID/{total}"',
             "",
         ]
@@ -186,15 +186,15 @@ def array_script(
 
 def _option(name: str, value: str | int | None) -> str:
     if not str(value).isprintable():
-        raise InputError(f"sbatch option {name}", f"is {value!r}", "a line of a script holds printable characters only")
+        raise InputError(f"sbatch option {name}", f"is {value!r}", "use printable characters only")
     return f"#SBATCH --{name}" if value is None else f"#SBATCH --{name}={shlex.quote(str(value))}"
 
 
 @contextlib.contextmanager
 def withdrawn_if_refused(directory: pathlib.Path) -> Iterator[None]:
-    """Where what is done within it raises an error, `directory` is again as it was, unless a sweep had been begun in it before.
+    """A context after whose failure `directory` is as it was before, unless a sweep had been begun in it.
 
-    Folders above it that were made with it go too; what another process has stored in the meantime stays.
+    Parent folders that were made for it are removed too; files that another process has stored meanwhile stay.
     """
     absent = [folder for folder in (directory, *directory.parents) if not folder.exists()]
     begun = read_manifest(directory) is not None

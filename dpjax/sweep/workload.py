@@ -1,15 +1,15 @@
 """What a sweep computes in one cell of its grid.
 
-A cell is a value for each axis. Its *exact* quantities (epsilon, delta, bounds) are evaluated once on the host; its *measures*
+A cell is a value for each axis. Its *exact* quantities (epsilon, delta, bounds) are evaluated once on the host. Its *measures*
 are random: sample i of a cell is a function of the cell's key and of i alone,
 
     x_i = measure(fold_in(key, i), params),    i = 0, 1, ..., samples - 1,
 
-and only the moments of x_0, x_1, ... are kept. A workload is any frozen object that satisfies the protocol below; what a grid
+and only the moments of x_0, x_1, ... are kept. A workload is any frozen object that satisfies the protocol below. What a grid
 varies goes into `params`, which is traced, so that a grid compiles once.
 
-*By name* (`build`): a config names one of `WORKLOADS`, or "package.module:builder" for one of your own. A builder takes the data set and
-the [mechanism] table, checks the table, and returns a workload.
+*By name* (`build`): a config names one of `WORKLOADS`, or "package.module:builder" for your own. A builder takes the data set and the
+[mechanism] table, checks the table, and returns a workload.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Scalar = bool | int | float | str
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Label:
-    """What an axis means; `units` is "1" for a pure number."""
+    """The meaning of an axis; `units` is "1" for a pure number."""
 
     long_name: str
     units: str = "1"
@@ -47,7 +47,7 @@ class Coordinate:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Quantity:
-    """A measure or an exact value: its trailing dimensions by name, and for a measure the edges of a histogram, if one is wanted.
+    """A measure or an exact value: its trailing dimensions by name, and for a measure the edges of an optional histogram.
 
     With increasing `edges` e_0 < ... < e_B the samples are counted in (-inf, e_0), [e_0, e_1), ..., [e_B, inf).
     """
@@ -59,7 +59,7 @@ class Quantity:
 
 
 class Prepared(NamedTuple):
-    """A cell made ready: `params` goes to the device with the dtypes it has, `exact` is stored as it is."""
+    """A cell ready to run: `params` goes to the device with its dtypes, `exact` is stored unchanged."""
 
     params: Any
     exact: Mapping[str, Any]
@@ -71,11 +71,11 @@ class Workload(Protocol):
 
     @property
     def name(self) -> str:
-        """The name under which results are filed."""
+        """The name of the workload in configs and results."""
 
     @property
     def law_version(self) -> int:
-        """Raised whenever the numbers of the same config change; results of two versions are never mixed."""
+        """A number that rises whenever the results of the same config change; results of two versions are never mixed."""
 
     @property
     def axes(self) -> Mapping[str, Label]:
@@ -87,18 +87,18 @@ class Workload(Protocol):
 
     @property
     def measures(self) -> Mapping[str, Quantity]:
-        """What is sampled; may be empty, then nothing is."""
+        """The sampled quantities; may be empty, then nothing is sampled."""
 
     @property
     def exact(self) -> Mapping[str, Quantity]:
-        """What is computed without sampling; may be empty."""
+        """The quantities computed without sampling; may be empty."""
 
     @property
     def sample_bytes(self) -> int:
-        """Bytes that one sample holds while it is measured, roughly; sets the block where the config leaves it to "auto"."""
+        """The approximate memory of one sample while it is measured, in bytes; sets the block if the config says "auto"."""
 
     def check(self, cell: Mapping[str, Scalar]) -> None:
-        """Raise ValueError for a cell that can never be computed; cheap, asked of every cell before anything is written."""
+        """Raise InputError for a cell that can never be computed; must be cheap: it is called for every cell before anything is written."""
 
     def prepare(self, cell: Mapping[str, Scalar]) -> Prepared:
         """The cell's traced parameters and exact quantities, on the host."""
@@ -106,8 +106,7 @@ class Workload(Protocol):
     def measure(self, key: jax.Array, params: Any, first: Any, n: int) -> Mapping[str, jax.Array]:
         """The measures of samples first, ..., first + n - 1, each of shape (n, *dims); pure, traced with x64 off, n static.
 
-        Sample i depends on `jax.random.fold_in(key, i)` and `params` only. What needs float64 opens `jax.enable_x64(True)`
-        itself.
+        Sample i depends on `jax.random.fold_in(key, i)` and `params` only. Code that needs float64 opens `jax.enable_x64(True)` itself.
         """
 
 
@@ -123,7 +122,7 @@ Builder = Callable[[Any, Mapping[str, Any]], Workload]
 
 
 def builder(name: str) -> Builder:
-    """The builder of the workload that a config calls `name`; its module is imported now."""
+    """The builder of the workload `name`; its module is imported at this call."""
     target = WORKLOADS.get(name, name)
     module, colon, attribute = target.partition(":")
     if not colon:
@@ -139,7 +138,13 @@ def builder(name: str) -> Builder:
 
 
 def build(name: str, dataset: Any, mechanism: Mapping[str, Any]) -> Workload:
-    """The workload `name` on a data set (None where the config has no [data]) with a [mechanism] table."""
+    """The workload `name`, for a data set (None without [data]) and a [mechanism] table.
+
+    Args:
+        name: one of `WORKLOADS`, or "package.module:builder".
+        dataset: a `dpjax.datasets.Dataset`, or None.
+        mechanism: the [mechanism] table of a config; the workload checks it.
+    """
     workload = builder(name)(dataset, mechanism)
     if not isinstance(workload, Workload):
         raise InputError(

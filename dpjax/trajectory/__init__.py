@@ -1,18 +1,19 @@
-"""trajectory: private state trajectories, their exact laws, and what they protect (paper B).
+"""Private state trajectories, their exact laws, and what they protect (paper B). A "law" is a probability distribution.
 
-protocol      what every mechanism on a trajectory offers, its guarantee, what it protects in words, and the registry
-mechanism1    Mechanism 1 and its variants; chen: the baseline of Chen et al.; both draw online and select by costs
-offline       the whole private trajectory drawn at once, by backward messages
-randomised_response  each state reported on its own: a baseline whose output need not be a path of the chain
-adjacency     which trajectories must look alike: Definition 4, and Hamming; the guarantee within a radius
-calibration   mechanisms matched by their exact loss; what adjacent trajectories lose; what a bound says
-losses        the exact privacy loss of a step, of all pairs of states in resumable tiles
-graph         what the mechanisms on one chain share: edges, distances, recursions, checks of input
-steps         mechanisms that draw one step at a time: their laws tabulated, kept for a stream, or traced
-kernel        a chain's edges packed by degree, and the law of the next private state; batch: one run, many runs
-exact         the exact law of the private trajectory of a given sensitive one; errors, entropy and agreement of trajectories
-joint         the chain of (s, s') for a random sensitive trajectory: its operator, exact law and long run
-traced        exact laws within a trace: they differentiate in P, epsilon and rho
+protocol             the protocol of a mechanism on a trajectory, its guarantee, the protection report, the registry
+mechanism1           Mechanism 1 and its variants; chen: the baseline of Chen et al.; both draw online and select by costs
+offline              draws the whole private trajectory at once, by backward messages
+randomised_response  reports each state independently: a baseline whose output need not be a path of the chain
+adjacency            which trajectories are neighbouring: Definition 4 and Hamming; the guarantee within a radius
+calibration          mechanisms matched by their exact loss; the loss of adjacent trajectories; upper bounds
+losses               the exact privacy loss of one step for all pairs of states, in tiles that can be resumed
+graph                what all mechanisms on one chain share: edges, distances, recursions, checks of input
+steps                mechanisms that draw one step at a time: laws on the host, cached for a stream, or traced
+kernel               the edges of a chain packed by degree, and the law of the next private state
+batch                draws of one run and of many runs
+exact                the exact law of a private trajectory given the sensitive one; error, entropy and agreement of trajectories
+joint                the chain of (s, s') for a random sensitive trajectory: its operator, exact law and stationary law
+traced               exact laws within a trace, differentiable in P, epsilon and rho
 """
 
 from dpjax.trajectory.adjacency import Adjacency, HammingAdjacency

@@ -1,26 +1,25 @@
-"""When two trajectories are close enough that the output must not tell them apart (paper B, Definition 4 and Appendix B).
+"""Which trajectories are adjacent, so that the output must not distinguish them (paper B, Definition 4 and Appendix B).
 
-G(i, j) is the length of the shortest path from i to j with edge lengths W_ij = -log P_ij, in nats; G(i, i) = 0. Trajectories w,
-v of n + 1 states are compared over t = 1..n: the first state is not used by the mechanisms (s'_0 is drawn from a public law),
-so it costs nothing.
+G(i, j) is the length of the shortest path from i to j with edge lengths W_ij = -log P_ij, in nats; G(i, i) = 0. Two trajectories w
+and v of n + 1 states are compared over t = 1..n. The first state does not count: the mechanisms do not read it, since s'_0 is drawn
+from a public law.
 
     Adjacency(rho):        sum_{t>=1} G_sym(w_t, v_t) <= rho,   G_sym = (G + G^T)/2 ("average") or max(G, G^T) ("max")
     HammingAdjacency(b):   #{t >= 1 : w_t != v_t} <= b
 
-Both sum a distance between states up to a radius (`apart`, `radius`), and say so in words.
+Both sum a distance between states (`apart`) up to a radius (`radius`). `words` describes the relation.
 
-*Sensitivity.* One step scores candidate r by q_r = -G(r, s). Going from s to v changes the scores by amounts that spread over a
-range of at most G(s, v) + G(v, s) (two triangle inequalities), and Lemma 1 of the derivations shows that permute-and-flip at
-coin scale c then loses at most c times that range. Summed over the steps of two adjacent trajectories the range is at most
-`sensitivity`:
+*Sensitivity.* One step scores candidate r by q_r = -G(r, s). When s is replaced by v, the changes of the scores lie within a range of
+at most G(s, v) + G(v, s) (two triangle inequalities). Lemma 1 of the derivations shows that permute-and-flip at coin scale c then
+loses at most c times that range. Summed over the steps of two adjacent trajectories, the range is at most `sensitivity`:
 
     2 rho for "average" (an equality of sums) and for "max" (an upper bound);     b max_ij [G(i, j) + G(j, i)] under Hamming.
 
-So the coin scale is epsilon / sensitivity = epsilon / (2 rho) for both symmetrisations. With min(G, G^T) or a one-sided sum the
-range is not bounded by rho, and the mechanism at this scale is not epsilon-private: such adjacencies are refused.
+So the coin scale is epsilon / sensitivity = epsilon / (2 rho) for both symmetrisations. With min(G, G^T) or a one-sided sum, rho does
+not bound the range, and the mechanism at this scale is not epsilon-private: these adjacencies are refused.
 
-*Within a radius.* Mechanism 1 and the offline mechanism draw by costs c G(candidate, sensitive state) at c = epsilon / (2 rho), and
-for both the log probability ratio of any output under w and under v is at most
+*Within a radius.* Mechanism 1 and the offline mechanism draw by the costs c G(candidate, sensitive state) with c = epsilon / (2 rho).
+For both, the log probability ratio of any output under w and under v is at most
 
     c sum_{t >= 1} [G(w_t, v_t) + G(v_t, w_t)] = (epsilon / rho) sum_{t >= 1} G_avg(w_t, v_t)
 
@@ -60,9 +59,18 @@ _REFUSED = {
 @frozen_pytree("rho", static=("symmetrisation",))
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Adjacency:
-    """Definition 4: trajectories whose summed symmetrised distance is at most `rho` nats.
+    """Definition 4: trajectories whose summed symmetrised distance is at most `rho`.
 
-    rho: positive and finite. symmetrisation: "average" (the default: provable, and protects the most pairs) or "max".
+    Args:
+        rho: adjacency radius in nats, positive and finite.
+        symmetrisation: "average" (the default: proved, and protects the most pairs) or "max".
+
+    Source:
+        Paper B, Definition 4.
+
+    Example:
+        >>> adjacency = dpjax.trajectory.Adjacency(rho=1.0)
+        >>> adjacency.adjacent(dpjax.paths.shortest_paths(P), np.array([0, 1, 2]), np.array([0, 1, 1]))
     """
 
     rho: Parameter
@@ -76,7 +84,7 @@ class Adjacency:
         require_word(self.symmetrisation, "symmetrisation", ("average", "max"), remedy)
 
     def symmetrised(self, G: Matrix) -> Matrix:
-        """G_sym: the symmetric distance between states that the adjacency sums."""
+        """G_sym, the symmetric distance between states whose sum the adjacency bounds; nats."""
         larger = jnp.maximum if is_traced(G) else np.maximum
         return (G + G.T) / 2 if self.symmetrisation == "average" else larger(G, G.T)
 
@@ -89,16 +97,16 @@ class Adjacency:
         return self.distance(G, w, v) <= self.rho
 
     def sensitivity(self) -> Parameter:
-        """The most by which the range of the scores, summed over the steps, differs between adjacent trajectories: 2 rho."""
+        """2 rho: the largest range of the score changes between adjacent trajectories, summed over the steps; nats."""
         return 2.0 * sound(plain(self.rho), positive)
 
     def apart(self, G: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
-        """The distance between states that adjacent trajectories sum: `symmetrised`, nats."""
+        """The distance between states that is summed over the steps: `symmetrised`, nats."""
         return self.symmetrised(G)
 
     @property
     def radius(self) -> Parameter:
-        """What the summed distance may be at most: rho, nats."""
+        """The largest summed distance of adjacent trajectories: rho, nats."""
         return self.rho
 
     @property
@@ -110,7 +118,14 @@ class Adjacency:
 @frozen_pytree("b")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HammingAdjacency:
-    """Trajectories that differ in at most `b` of the states s_1..s_n (paper B, Appendix B; Chen et al. 2023). b: 1 or more."""
+    """Trajectories that differ in at most `b` of the states s_1..s_n.
+
+    Args:
+        b: the number of states that may differ, 1 or more.
+
+    Source:
+        Paper B, Appendix B; Chen et al. (2023).
+    """
 
     b: Parameter = 1
 
@@ -129,17 +144,17 @@ class HammingAdjacency:
         return self.distance(w, v) <= self.b
 
     def sensitivity(self, G: Matrix) -> Parameter:
-        """The most by which the range of the scores, summed over the steps, differs between adjacent ones: b max (G + G^T)."""
+        """b max (G + G^T): the largest range of the score changes between adjacent trajectories, summed over the steps; nats."""
         widest = (G + G.T).max()
         return sound(plain(self.b), positive) * (widest if is_traced(widest) else float(widest))
 
     def apart(self, G: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
-        """The distance between states that adjacent trajectories sum: 1 between distinct ones."""
+        """The distance between states that is summed over the steps: 1 between distinct states."""
         return 1.0 - np.eye(len(G))
 
     @property
     def radius(self) -> Parameter:
-        """What the summed distance may be at most: b."""
+        """The largest summed distance of adjacent trajectories: b."""
         return float(self.b)
 
     @property
@@ -150,18 +165,18 @@ class HammingAdjacency:
 
 Neighbouring = Adjacency | HammingAdjacency
 
-_LARGEST_COST = 1e307  # twice it is a float64 still
+_LARGEST_COST = 1e307  # twice this is still within float64
 
 
 class WithinRadius(OnChain):
-    """A mechanism that is epsilon-private within an adjacency radius. Subclasses are frozen dataclasses with these fields."""
+    """Base of the mechanisms that are epsilon-private within an adjacency radius. Subclasses are frozen dataclasses with these fields."""
 
     epsilon: Parameter
     rho: Parameter
     symmetrisation: str
 
     def check(self, weight: str) -> None:
-        """ValueError unless epsilon, the radius, the scale that they give, the field called `weight` and the chain will do."""
+        """Check epsilon, the radius, the resulting scale, the field called `weight`, and the chain; raises InputError."""
         require_epsilon(self.epsilon)
         Adjacency(rho=self.rho, symmetrisation=self.symmetrisation)
         remedy = "give a finite weight, 0 or more"
@@ -175,12 +190,14 @@ class WithinRadius(OnChain):
         self._check_range(getattr(self, weight))
 
     def _check_range(self, weight: float | int) -> None:
-        """The largest cost that a candidate can have must be a number: no distance passes n - 1 times the longest edge."""
+        """Require that the largest cost of a candidate is finite; no distance exceeds n - 1 times the longest edge."""
         graph = graph_of(self.chain)
         longest = float(graph.edges.lengths.max())
         with np.errstate(over="ignore"):
             cost = np.float64(self.scale) * longest * graph.n_states + np.float64(weight) * longest
-        require(bool(cost < _LARGEST_COST), "epsilon", self.epsilon, f"costs near {cost:.3g} pass the range of float64: take less")
+        require(
+            bool(cost < _LARGEST_COST), "epsilon", self.epsilon, f"costs near {cost:.3g} exceed the range of float64: take less"
+        )
 
     @property
     def adjacency(self) -> Adjacency:
@@ -199,10 +216,10 @@ class WithinRadius(OnChain):
         return self.scale * (G + G.T)
 
     def metric_rate(self) -> Parameter:
-        """The loss of replacing one state, for each nat of G_avg, at most: epsilon / rho."""
+        """epsilon / rho: an upper bound on the loss of replacing one state, per nat of G_avg."""
         m = self.checked()
         return sound(m.epsilon, non_negative) / sound(m.rho, positive)
 
     def proved_epsilon(self, target: float | int) -> float:
-        """The nominal epsilon whose proved bound for the replacement of any state is `target`, a margin for round-off below."""
+        """The nominal epsilon at which the proved bound for replacing any state is `target`, less a margin for round-off."""
         return target * self.checked().rho / self.graph.extremes.most / MARGIN

@@ -1,13 +1,13 @@
-"""Mechanism 2: the baseline that knows which transitions exist but not how likely they are (Chen et al. 2023; paper B, Appendix B).
+"""Mechanism 2: a baseline that knows which transitions exist but not their probabilities (Chen et al. 2023; paper B, Appendix B).
 
 From private state i with N candidates, the sensitive state is copied with probability
 
     tau = 1 / ((N - 1) e^{-epsilon/b} + 1)
 
-if it is a candidate, every other candidate having probability tau e^{-epsilon/b}; if it is not, all N are equally likely. That
-is the exponential mechanism on cost(r, s) = 1[r != s] at scale epsilon/b: changing one sensitive state changes the law of one
+if it is a candidate, and every other candidate has probability tau e^{-epsilon/b}. If it is not a candidate, all N are equally likely.
+This is the exponential mechanism on cost(r, s) = 1[r != s] at scale epsilon/b: changing one sensitive state changes the law of one
 step by a factor of at most e^{epsilon/b}, so trajectories that differ in b states are epsilon-indistinguishable. The bound is
-attained where some state has two candidates, each in its turn the sensitive one.
+attained if some state has two candidates: compare the two trajectories in which each of them is the sensitive state.
 """
 
 from __future__ import annotations
@@ -28,7 +28,20 @@ from dpjax.trajectory.protocol import register
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ChenMechanism(OneLoss, OnlineMechanism):
-    """Mechanism 2. chain: irreducible. epsilon: nats, 0 or more. b: how many states may differ, 1 or more."""
+    """Mechanism 2: the exponential mechanism on the cost 1[candidate != sensitive state].
+
+    Args:
+        chain: an irreducible `MarkovChain`.
+        epsilon: nats, finite, 0 or more.
+        b: the number of states that may differ, 1 or more.
+
+    Source:
+        Chen et al. (2023); paper B, Appendix B.
+
+    Example:
+        >>> m = dpjax.ChenMechanism(chain, epsilon=1.0, b=1)
+        >>> m.privatize(jax.random.key(0), trajectory)
+    """
 
     name = "chen"
 
@@ -65,12 +78,12 @@ class ChenMechanism(OneLoss, OnlineMechanism):
 
     @property
     def each(self) -> Parameter:
-        """What replacing one state by any other costs: epsilon / b, nats."""
+        """The loss of replacing one state by any other: epsilon / b, nats."""
         return self.scale
 
     @property
     def substitution_exact(self) -> bool:
-        """Whether the bound is attained: some state has two candidates."""
+        """Whether the bound is attained: some state has at least two candidates."""
         return bool(np.diff(self.graph.edges.offsets).max() >= 2)
 
     def proved_epsilon(self, target: float | int) -> float:

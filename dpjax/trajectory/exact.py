@@ -1,16 +1,17 @@
-"""What is known of a private trajectory: its exact law given the sensitive one, and measures of trajectories.
+"""The exact law of a private trajectory given the sensitive one, and measures of trajectories.
 
-*The exact law*: no sampling noise, down to 1e-12 and below. For a fixed sensitive trajectory the private one is a Markov chain with
-known kernels: of an online mechanism because the law of the next private state depends on (s'_{t-1}, s_t) only, of the offline one by
-its messages. Each mechanism states them (`forward`); the marginals, the tail of the largest error and the moments of the empirical
-entropy follow by one set of recursions over the edges (`graph`): O(n |E|) after the kernels. All in float64, on the host. (For the
-offline mechanism one masked backward pass for each v gives the same tail as a difference from 1, and loses small ones.) It depends on
-the sensitive trajectory: it is for experiments and design, not for release.
+*The exact law* has no sampling noise and resolves probabilities of 1e-12 and below. Given a sensitive trajectory, the private one is a
+Markov chain with known kernels: for an online mechanism because the law of the next private state depends on (s'_{t-1}, s_t) only, for
+the offline mechanism through its messages. Each mechanism states its kernels (`forward`). The marginals, the tail of the largest error
+and the moments of the empirical entropy follow from one set of recursions over the edges (`graph`), at a cost of O(n |E|) after the
+kernels. All of it is float64 on the host. (For the offline mechanism, one masked backward pass for each v would give the same tail as
+a difference from 1, and would lose small tails.) The exact law depends on the sensitive trajectory: use it for experiments and design,
+do not release it.
 
-*Measures* are pure functions, of one private trajectory or of many: leading axes (*batch, n + 1) broadcast.
+*Measures* are pure functions of one private trajectory or of many: leading axes (*batch, n + 1) broadcast.
 
     V_t = G(s'_t, s_t)                                          the error at time t, nats
-    H_n(s') = (1/n) sum_{t < n} W(s'_t, s'_{t+1})               the empirical entropy, paper B (22), nats a transition
+    H_n(s') = (1/n) sum_{t < n} W(s'_t, s'_{t+1})               the empirical entropy, paper B (22), nats per transition
     n H_n(s') = -log P(s'_1 .. s'_n | s'_0)                     the Shannon information content given the first state, nats
 
 Their results have JAX's default float type: float32, or float64 under `jax.enable_x64`.
@@ -46,11 +47,14 @@ from dpjax.trajectory.kernel import Neighbours, count_leading
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ExactLaw:
-    """What is known exactly of s'_0..s'_n given s_0..s_n. V_t = G(s'_t, s_t), nats; H_n = (1/n) sum_{t<n} W(s'_t, s'_{t+1})."""
+    """The exact law of s'_0..s'_n given s_0..s_n, with V_t = G(s'_t, s_t) in nats and H_n = (1/n) sum_{t<n} W(s'_t, s'_{t+1}).
+
+    Made by `exact_law`.
+    """
 
     marginals: Float[np.ndarray, "steps n"]  # P(s'_t = i)
     expected_error: Float[np.ndarray, " steps"]  # E V_t
-    expected_entropy: float  # E H_n, nats a transition
+    expected_entropy: float  # E H_n, nats per transition
     variance_entropy: float  # Var H_n
     impossible: Float[np.ndarray, " transitions"]  # P(the chain has no transition from s'_{t-1} to s'_t)
     graph: ChainGraph = dataclasses.field(repr=False)
@@ -58,7 +62,7 @@ class ExactLaw:
     _forward: Forward = dataclasses.field(repr=False)
 
     def exceedance(self, v: Any) -> Any:
-        """P(max_t V_t > v), strictly, t = 0 included; v (nats) a number or an array of thresholds, the result of its shape."""
+        """P(max_t V_t > v), strictly, t = 0 included. v: a threshold in nats, or an array of them; the result has its shape."""
         graph = self.graph
         distances = graph.distances_to(self.trajectory)
         if is_traced(v):
@@ -73,7 +77,7 @@ class ExactLaw:
         return at_most_one(total.reshape(thresholds.shape)[()])
 
     def step_exceedance(self, v: Any) -> Any:
-        """P(V_t > v) for each t = 0..n; v (nats) a number or an array of thresholds (the last axis of the result)."""
+        """P(V_t > v) for each t = 0..n. v: a threshold in nats, or an array of them along the last axis of the result."""
         distances = self.graph.distances_to(self.trajectory)
         if is_traced(v):
             return at_thresholds(self.step_exceedance, distances, v)
@@ -82,13 +86,13 @@ class ExactLaw:
         return at_most_one(np.array(tails, np.float64).T.reshape(len(distances), *thresholds.shape))
 
 
-_TOGETHER = 1024  # thresholds found at once
+_TOGETHER = 1024  # thresholds per pass
 
 
 def at_thresholds(tail: Callable[[Any], Any], errors: Float[np.ndarray, "*shape"], v: Any) -> Any:
-    """A tail P(V > v) at thresholds that are traced, in their type: of a concrete law, a step at each of the errors that V may have.
+    """The tail P(V > v) of a concrete law at traced thresholds, in their type: a step function of v that jumps at the values of V.
 
-    The tail is found between the errors while the program is traced, and its derivative in v is 0. NaN at NaN.
+    The tail between the jumps is computed while the program is traced; its derivative in v is 0. A threshold of NaN gives NaN.
     """
     levels = jnp.asarray(v)
     require_thresholds(levels)
@@ -96,7 +100,7 @@ def at_thresholds(tail: Callable[[Any], Any], errors: Float[np.ndarray, "*shape"
     levels = levels.astype(dtype)
     with at_trace_time():
         ends = np.unique(errors)
-        below = np.concatenate([ends[:1] - 1, ends])  # V > v is the same from one end up to the next
+        below = np.concatenate([ends[:1] - 1, ends])  # the event V > v is the same for all v from one end up to the next
         parts = [np.asarray(tail(below[k : k + _TOGETHER])) for k in range(0, len(below), _TOGETHER)]
         table, steps = np.concatenate(parts, axis=-1).astype(dtype), ends.astype(dtype)
     place = jnp.searchsorted(jnp.asarray(steps), jax.lax.stop_gradient(levels), side="right")
@@ -131,7 +135,7 @@ def entropies(
     kernels: Iterable[Float[np.ndarray, " edges"]],
     lengths: Int[np.ndarray, " lengths"],
 ) -> tuple[Float[np.ndarray, " lengths"], Float[np.ndarray, " lengths"]]:
-    """Mean and standard deviation of H_l for each length l, of a trajectory whose transitions have these kernels, in one pass."""
+    """Mean and standard deviation of H_l for each length l, in one pass, for a trajectory with these kernels."""
     moments, total = Moments(first, np.zeros_like(first), np.zeros_like(first)), 0.0
     found: dict[int, tuple[float, float]] = {}
     for length, kernel in zip(range(1, int(lengths.max()) + 1), kernels, strict=False):
@@ -143,7 +147,12 @@ def entropies(
 
 
 def path_errors(distances: Any, private: Any) -> Float[Array, "*batch steps"]:
-    """V_t = G(s'_t, s_t), nats; row t of `distances` is G(., s_t), as `m.graph.distances_to(trajectory)`, of one sensitive trajectory."""
+    """V_t = G(s'_t, s_t), nats.
+
+    Args:
+        distances: row t is G(., s_t) of one sensitive trajectory, as `m.graph.distances_to(trajectory)` returns it.
+        private: state indices, the time on the last axis.
+    """
     G, states = jnp.asarray(distances), _states(private)
     rows = f"{states.shape[-1]} rows, G(., s_t) in row t, and map over several sensitive trajectories with jax.vmap"
     require(G.ndim == 2 and len(G) == states.shape[-1], "distances", None, f"give {rows}", problem=f"has the shape {G.shape}")
@@ -151,7 +160,7 @@ def path_errors(distances: Any, private: Any) -> Float[Array, "*batch steps"]:
 
 
 def _states(private: Any, argument: str = "private", least: int = 1) -> Int[Array, "*batch steps"]:
-    """State indices with the time on the last axis."""
+    """State indices with the time on the last axis, checked."""
     states = jnp.asarray(private)
     whole = jnp.issubdtype(states.dtype, jnp.integer)
     require(whole, argument, None, "give state indices, whole numbers", problem=f"has the type {states.dtype}")
@@ -185,12 +194,12 @@ def information_content(neighbours: Neighbours, private: Any) -> Float[Array, "*
 
 
 def empirical_entropy(neighbours: Neighbours, private: Any) -> Float[Array, "*batch"]:
-    """H_n, nats a transition."""
+    """H_n, nats per transition."""
     return jnp.mean(transition_lengths(neighbours, private), axis=-1)
 
 
 def feasible(neighbours: Neighbours, private: Any) -> Bool[Array, "*batch"]:
-    """Whether every transition has positive probability: true of whatever the mechanisms draw."""
+    """Whether every transition has positive probability: always true of a draw of a mechanism with `feasible = True`."""
     return jnp.all(jnp.isfinite(transition_lengths(neighbours, private)), axis=-1)
 
 
@@ -204,16 +213,16 @@ def agreement(trajectory: Any, private: Any) -> Float[Array, "*batch"]:
 
 
 def visit_frequencies(private: Any, n_states: int) -> Float[Array, "*batch n"]:
-    """The share of time spent in each of `n_states` states, a Python number."""
+    """The share of time spent in each of `n_states` states; `n_states` is a Python int."""
     states = _states(private)
     counts = jax.vmap(lambda path: jnp.bincount(path, length=n_states))(states.reshape(-1, states.shape[-1]))
     return counts.reshape(*states.shape[:-1], n_states).astype(jnp.float32) / states.shape[-1]
 
 
 def visit_divergence(f: Any, g: Any) -> Float[Array, "*batch"]:
-    """Jensen-Shannon divergence of two laws of visited states, nats, in [0, log 2]: finite for any two laws. Leading axes broadcast.
+    """Jensen-Shannon divergence of two laws over the states, nats, between 0 and log 2. Leading axes broadcast.
 
-    Differentiable where both laws are positive; an entry that is 0 in one law has the derivative 0 there.
+    It is differentiable where both laws are positive; for an entry that is 0 in one law the derivative is set to 0.
     """
     f, g = jnp.asarray(f), jnp.asarray(g)
     shapes = f"have {f.shape[-1:]} and {g.shape[-1:]} states"

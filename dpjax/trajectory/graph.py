@@ -1,10 +1,10 @@
-"""What every mechanism on one chain shares, on the host in float64: the chain's graph, how laws move along it, and checks of input.
+"""What all mechanisms on one chain share, on the host in float64: the chain's graph, recursions of laws along it, checks of input.
 
 *The graph.* Edges, their packing, and the distances found so far. G(y, s) is needed only for the sensitive states s that occur. A
-chain of up to FULL_TABLE states gets all of them at once (8 MiB at most); a larger one gets a column the first time its state
-occurs. `graph_of(chain)` keeps the last few chains' graphs, so that a grid over epsilon computes no distance twice.
+chain of up to FULL_TABLE states gets all distances at once (8 MiB at most); a larger one gets a column when its state first occurs.
+`graph_of(chain)` keeps the graphs of the last few chains, so that a grid over epsilon computes no distance twice.
 
-*Traced probabilities.* `graph_of` of a chain with traced probabilities gives a `TracedGraph`: dense, in JAX arrays, found again in every trace.
+*Traced probabilities.* For a chain with traced probabilities `graph_of` gives a `TracedGraph`: dense, in JAX arrays, new in every trace.
 
 *Recursions.* Along w the law of s'_t is a_t = a_{t-1} K_{w_t}. With V_t = G(s'_t, w_t) and W the edge lengths:
 
@@ -12,11 +12,11 @@ occurs. `graph_of(chain)` keeps the last few chains' graphs, so that a grid over
     moments: m_t = E W(s'_{t-1}, s'_t);  X_t = sum_{u <= t} (W_u - m_u);  b_t(o) = E[X_t; s'_t = o],  q_t(o) = E[X_t^2; s'_t = o];
              U_t = W - m_t;  b_t = b_{t-1} K + a_{t-1} (K o U_t);  q_t = q_{t-1} K + 2 b_{t-1} (K o U_t) + a_{t-1} (K o U_t^2).
 
-The probability of exceeding v is summed from what is removed: as 1 - (what remains) it would lose everything below 1e-13. The
-second moment is taken about the mean for the same reason. One step is a product of the sparse K^T with a few columns: it costs
-the edges times the columns, and all thresholds move at once.
+The probability of exceeding v is summed from the mass removed: as 1 - (the mass that remains) it would lose everything below 1e-13.
+The second moment is taken about the mean for the same reason. One step multiplies the sparse K^T by a few columns: its cost is the
+number of edges times the number of columns, and all thresholds advance together.
 
-*Checks* of what a user hands in, before anything is traced: ValueError naming the argument and the remedy.
+*Checks* of a user's input, before anything is traced: InputError with the argument and the remedy.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ from dpjax.trajectory.kernel import Edges, Neighbours, dense_neighbours, edges_o
 
 
 class Arrivals(NamedTuple):
-    """The edges in the order of the states they arrive at, as compressed rows."""
+    """The edges in the order of their end states, as compressed rows."""
 
     offsets: Int[np.ndarray, " n_plus_1"]
-    owners: Int[np.ndarray, " edges"]  # the state the edge leaves
-    slots: Int[np.ndarray, " edges"]  # where the packed neighbours hold the edge
+    owners: Int[np.ndarray, " edges"]  # start state of the edge
+    slots: Int[np.ndarray, " edges"]  # slot of the edge in the packed neighbours
     lengths: Float[np.ndarray, " edges"]
 
 
 class Forward(NamedTuple):
-    """The private trajectory as a Markov chain of its own: the law of s'_0, and the kernels of the transitions, in order.
+    """The private trajectory as a Markov chain: the law of s'_0, and the kernels of the transitions, in order.
 
-    `kernels()` begins anew at each call; a kernel has one number for each edge, in the order of `Arrivals`.
+    Each call of `kernels()` starts again. A kernel has one number for each edge, in the order of `Arrivals`.
     """
 
     first: Float[np.ndarray, " n"]
@@ -73,20 +73,20 @@ class Moments(NamedTuple):
 
 
 def arrivals_of(edges: Edges) -> Arrivals:
-    """The edges by the state they arrive at."""
+    """The edges in the order of their end states."""
     order = np.argsort(edges.states, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(edges.states, minlength=edges.n_states))])
     return Arrivals(offsets, edges.owners[order], pack(edges.offsets).slot[order], edges.lengths[order])
 
 
 def arriving(arrivals: Arrivals, weights: Float[np.ndarray, " edges"]) -> scipy.sparse.csr_array:
-    """The matrix that moves a column of masses by one step: entry (o, i) is the weight of the edge from i to o."""
+    """The matrix that moves columns of mass by one step: entry (o, i) is the weight of the edge from i to o."""
     n = len(arrivals.offsets) - 1
     return scipy.sparse.csr_array((weights, arrivals.owners, arrivals.offsets), shape=(n, n))
 
 
 def next_moments(arrivals: Arrivals, kernel: Float[np.ndarray, " edges"], moments: Moments) -> tuple[Moments, float]:
-    """The moments after one step of `kernel`, given by arriving edge, and the mean length of the step."""
+    """The moments after one step, and the mean length of the step; `kernel` is in the order of `Arrivals`."""
     a, b = moments.law, moments.first
     mean = float(np.sum(a[arrivals.owners] * kernel * arrivals.lengths))
     excess = arrivals.lengths - mean
@@ -99,10 +99,10 @@ def next_moments(arrivals: Arrivals, kernel: Float[np.ndarray, " edges"], moment
 def next_kept(
     move: scipy.sparse.csr_array, kept: Float[np.ndarray, "n thresholds"], over: np.ndarray
 ) -> tuple[Float[np.ndarray, "n thresholds"], Float[np.ndarray, " thresholds"]]:
-    """The mass that has not exceeded after one more step, and the mass removed; `over` is 1[G(i, w_t) > v]."""
+    """The mass that has not exceeded v after one more step, and the mass removed; `over` is 1[G(i, w_t) > v]."""
     moved = move @ kept
     removed = moved * over
-    return moved - removed, removed.sum(axis=0)  # x - x is 0 and x - 0 is x: exact
+    return moved - removed, removed.sum(axis=0)  # exact: x - x is 0 and x - 0 is x
 
 
 class Extremes(NamedTuple):
@@ -112,12 +112,12 @@ class Extremes(NamedTuple):
     most: float
 
 
-_EVEN = 4096  # slots of rows of one width that are always few
+_EVEN = 4096  # slots up to which rows of one width are always used
 FULL_TABLE = 1024  # states up to which all distances are found at once
 
 
 class ChainGraph:
-    """The graph of one irreducible chain. ValueError, naming an unreachable pair of states, if the chain is not irreducible."""
+    """The graph of one irreducible chain. InputError, with an unreachable pair of states, if the chain is reducible."""
 
     def __init__(self, chain: MarkovChain) -> None:
         self.chain = chain
@@ -134,23 +134,23 @@ class ChainGraph:
 
     @property
     def even(self) -> bool:
-        """Whether rows of one width waste little: a step then reads no row's place."""
+        """Whether rows of one width waste little memory; a step then computes a row's place instead of reading it."""
         offsets = self.edges.offsets
         return self.n_states * int(np.diff(offsets).max()) <= max(2 * self.neighbours.n_slots, _EVEN)
 
     @functools.cached_property
     def even_neighbours(self) -> Neighbours:
-        """The neighbours in rows of one width where they are `even`, for the cache of a stream; else as they are."""
+        """The neighbours in rows of one width if `even`, for the cache of a stream; otherwise `neighbours`."""
         with at_trace_time():
             return neighbours_of(self.edges, even=True) if self.even else self.neighbours
 
     @functools.cached_property
     def arrivals(self) -> Arrivals:
-        """The edges in the order of the states they arrive at."""
+        """The edges in the order of their end states."""
         return arrivals_of(self.edges)
 
     def all_distances(self) -> Float[np.ndarray, "n n"]:
-        """G(i, j) for all pairs, nats; found once."""
+        """G(i, j) for all pairs, nats; computed once."""
         if self._all is None:
             with at_trace_time():
                 self._all = np.asarray(shortest_paths(self.chain), np.float64)
@@ -158,7 +158,7 @@ class ChainGraph:
 
     @functools.cached_property
     def extremes(self) -> Extremes:
-        """The smallest and the largest G_avg of distinct states; all pairs are found for it."""
+        """The smallest and the largest G_avg of distinct states; computes the distances of all pairs."""
         G = self.all_distances()
         average = (G + G.T) / 2
         most = float(average.max())
@@ -166,7 +166,7 @@ class ChainGraph:
         return Extremes(float(average.min()), most)
 
     def distances_to(self, targets: Int[np.ndarray, " targets"]) -> Float[np.ndarray, "targets n"]:
-        """G(y, s) in row k for target s = targets[k]; each column is found the first time it is asked for."""
+        """G(y, s) in row k for target s = targets[k]; each column is computed when it is first needed."""
         if self.n_states <= FULL_TABLE or self._all is not None:
             return self.all_distances().T[targets]
         new = [int(s) for s in np.unique(targets) if int(s) not in self._columns]
@@ -184,7 +184,7 @@ class ChainGraph:
 
 
 class TracedGraph:
-    """The graph of a chain whose transition probabilities are traced: dense, every pair of states a slot, an edge where P > 0."""
+    """The graph of a chain with traced transition probabilities: dense, one slot for each pair of states, an edge where P > 0."""
 
     def __init__(self, chain: MarkovChain) -> None:
         self.chain, self.n_states = chain, len(chain.labels)
@@ -192,7 +192,7 @@ class TracedGraph:
 
     @functools.cached_property
     def lengths(self) -> Float[Array, "n n"]:
-        """W, +inf where there is no edge."""
+        """W, +inf for a missing edge."""
         return edge_lengths(self.P)
 
     @functools.cached_property
@@ -214,26 +214,26 @@ class TracedGraph:
 
 
 Graph = ChainGraph | TracedGraph
-if TYPE_CHECKING:  # concrete or traced: a type checker cannot tell which, and every reader of a concrete one would need a cast
+if TYPE_CHECKING:  # a type checker cannot tell concrete from traced, and each reader of a concrete value would need a cast
     Parameter: TypeAlias = Any
     Indices: TypeAlias = Any
     Matrix: TypeAlias = Any
     Vector: TypeAlias = Any
 else:
-    Parameter = float | int | Num[Array, ""] | Num[np.ndarray, ""]  # a number of a mechanism
+    Parameter = float | int | Num[Array, ""] | Num[np.ndarray, ""]  # one number
     Indices = Int[np.ndarray, " steps"] | Int[Array, " steps"]
     Matrix = Float[np.ndarray, "rows n"] | Float[Array, "rows n"]
     Vector = Float[np.ndarray, " n"] | Float[Array, " n"]
 
 
 def graph_of(chain: MarkovChain) -> Any:
-    """The `ChainGraph` of `chain`, made once; a `TracedGraph` where its probabilities are traced."""
+    """The `ChainGraph` of `chain`, made once; a `TracedGraph` if its probabilities are traced."""
     require_kind(chain, "chain", MarkovChain, "make one with MarkovChain.from_matrix, from_counts or from_trajectories")
     if not is_traced(chain.matrix):
         return _graph_of(chain)
     here = get_opaque_trace_state(convention="nnx")
     known = chain.__dict__.get("_traced_graph")
-    if known is None or known[0] != here:  # what was found within another trace must not be used in this one
+    if known is None or known[0] != here:  # values found within another trace must not be used in this one
         known = here, TracedGraph(chain)
         chain.__dict__["_traced_graph"] = known
     return known[1]
@@ -249,10 +249,10 @@ _Value = TypeVar("_Value", bound="OnChain")
 
 
 class OnChain:
-    """What lives on one chain, and shares the chain's graph with everything else on it.
+    """Base of everything that belongs to one chain and shares the chain's graph.
 
-    Its subclasses are dataclasses and pytrees, a user's own too: text and booleans are static, every other field a child. Rebuilding one
-    from its leaves checks nothing: `checked` does, before anything is drawn or claimed.
+    Subclasses, a user's own included, are dataclasses and pytrees: text and booleans are static, every other field is a child. Rebuilding
+    a value from its leaves checks nothing; `checked` checks it before a draw or a claim.
     """
 
     chain: MarkovChain
@@ -262,10 +262,10 @@ class OnChain:
         jax.tree_util.register_pytree_with_keys(cls, _children_of, functools.partial(_rebuilt, cls))
 
     def checked(self: _Value) -> _Value:
-        """This value, once its constructor's own checks have passed: again, since it may be rebuilt from other leaves."""
+        """This value after the checks of its constructor, which run again because it may have been rebuilt from other leaves."""
         held = self.__dict__
         if "_checked" not in held:
-            held["_checked"] = True  # the checks themselves ask for parameters
+            held["_checked"] = True  # set first: the checks themselves read parameters
             try:
                 getattr(self, "__post_init__", lambda: None)()
             except BaseException:
@@ -283,7 +283,7 @@ _Static = tuple[tuple[str, ...], tuple[tuple[str, Any], ...]]
 
 
 def _children_of(value: Any) -> tuple[list[tuple[Any, Any]], _Static]:
-    """The fields that may be traced, with their keys; their names, and the static fields."""
+    """The fields that may be traced, with their keys; then their names and the static fields."""
     fields = [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value) if field.name != "_"]
     static = tuple((name, x) for name, x in fields if isinstance(x, str | bool))
     children = [(name, x) for name, x in fields if not isinstance(x, str | bool)]
@@ -321,18 +321,18 @@ _PROBABILITIES = "give probabilities that are 0 or more and sum to 1"
 
 
 def plain(value: Any) -> Any:
-    """The number that an array without axes holds; anything else as it is."""
+    """The number in an array without axes; any other value unchanged."""
     return value.item() if isinstance(value, np.ndarray | jax.Array) and value.ndim == 0 and not is_traced(value) else value
 
 
 def require_parameter(value: Any, argument: str, remedy: str, must: str, holds: Callable[[Any], Any]) -> None:
-    """Require one finite real number, `plain` or traced, of which `holds` is true; a traced one is checked under `debug_checks` alone."""
+    """Require one finite real number, concrete or traced, that satisfies `holds`; a traced one is checked under `debug_checks` only."""
     shape = np.shape(value) if isinstance(value, np.ndarray | jax.Array) else ()
     kind = getattr(value, "dtype", None)
-    if kind is not None and jnp.issubdtype(kind, jax.dtypes.extended):  # such as a key
+    if kind is not None and jnp.issubdtype(kind, jax.dtypes.extended):  # for example a key
         invalid(argument, None, remedy, problem=f"has the type {kind}")
     several = f"is traced, of shape {shape}" if is_traced(value) else ""
-    require(shape == (), argument, value, "give one number, and map over several of them with jax.vmap", problem=several)
+    require(shape == (), argument, value, "give one number, and map over several with jax.vmap", problem=several)
     if not is_traced(value):
         return require_number(plain(value), argument, remedy, holds)
     real = jnp.issubdtype(value.dtype, jnp.floating) or jnp.issubdtype(value.dtype, jnp.integer)
@@ -341,24 +341,24 @@ def require_parameter(value: Any, argument: str, remedy: str, must: str, holds: 
 
 
 def settle(value: Any, *fields: str) -> None:
-    """Put the numbers that arrays without axes hold in the place of these fields of a frozen dataclass."""
+    """Replace arrays without axes by their number, in these fields of a frozen dataclass."""
     for field in fields:
         object.__setattr__(value, field, plain(getattr(value, field)))
 
 
 def require_epsilon(epsilon: Any) -> None:
-    """epsilon: finite, zero or more."""
+    """Require that epsilon is finite, 0 or more."""
     remedy = "give a finite privacy parameter in nats, 0 or more"
     require_parameter(epsilon, "epsilon", remedy, "be finite and 0 or more", lambda x: x >= 0)
 
 
 def require_scale(scale: float, epsilon: Any) -> None:
-    """A coin scale must be finite: an overflow would make every coin 0."""
+    """Require a finite coin scale: an overflow would make every coin 0."""
     require(
         bool(math.isfinite(scale)),
         "epsilon",
         epsilon,
-        f"the coin scale it gives is {scale}: take a smaller epsilon or a larger radius",
+        f"the resulting coin scale is {scale}: take a smaller epsilon or a larger radius",
     )
 
 
@@ -388,7 +388,7 @@ def checked_states(graph: Graph, states: Any, argument: str) -> Int[np.ndarray, 
 def trajectory_indices(graph: Graph, trajectory: Trajectory, check: bool = True) -> Indices:
     """The trajectory s_0..s_n as int64; with `check`, every transition must have positive probability.
 
-    A traced one comes back as it is; its values are checked under `debug_checks` alone.
+    A traced trajectory is returned unchanged; its values are checked under `debug_checks` only.
     """
     if is_traced(trajectory):
         return _traced_indices(graph, trajectory)
@@ -408,7 +408,7 @@ def trajectory_indices(graph: Graph, trajectory: Trajectory, check: bool = True)
     return states
 
 
-_ONE_TRAJECTORY = "give a one-dimensional trajectory of two states or more, and map over several of them with jax.vmap"
+_ONE_TRAJECTORY = "give a one-dimensional trajectory of two states or more, and map over several with jax.vmap"
 
 
 def _traced_indices(graph: Graph, trajectory: Any) -> Int[Array, " steps"]:
@@ -429,7 +429,7 @@ def _require_feasible(graph: ChainGraph, states: Int[np.ndarray, " steps"]) -> N
         invalid(
             f"trajectory at step {t}",
             (i, j),
-            f"the chain has no transition from {i!r} to {j!r} (probability zero): correct it, or pass check=False to take it as it is",
+            f"the chain has no transition from {i!r} to {j!r} (probability zero): correct it, or pass check=False to accept it",
         )
 
 
@@ -446,12 +446,12 @@ def require_thresholds(levels: Any) -> None:
 
 
 def at_most_one(probability: Float[np.ndarray, "*shape"] | np.float64) -> Any:
-    """A sum of probabilities of disjoint events without what round-off puts above 1 (some 1e-15)."""
+    """A sum of probabilities of disjoint events, at most 1: round-off can exceed 1 by about 1e-15."""
     return np.minimum(probability, 1.0)
 
 
 def initial_law(graph: Graph, start: Start, argument: str = "start") -> Float[np.ndarray, " n"]:
-    """The law p_0 of s'_0: the chain's initial distribution, a Dirac at a public state, or the distribution given."""
+    """The law p_0 of s'_0: the chain's initial distribution, a point mass at a public state, or the given distribution."""
     if start is None:
         with at_trace_time():
             return np.asarray(graph.chain.initial_distribution, np.float64)
@@ -465,7 +465,7 @@ def initial_law(graph: Graph, start: Start, argument: str = "start") -> Float[np
 
 
 def traced_initial_law(graph: Graph, start: Start, dtype: Any, argument: str = "start") -> Float[Array, " n"]:
-    """The law p_0 of s'_0 under a trace, in `dtype`; a law that is given is taken as it is."""
+    """The law p_0 of s'_0 within a trace, in `dtype`; a given law is not normalised."""
     n = graph.n_states
     if start is None and isinstance(graph, TracedGraph):
         given = graph.chain.initial
@@ -484,7 +484,7 @@ def traced_initial_law(graph: Graph, start: Start, dtype: Any, argument: str = "
 
 
 def dimensions(start: Any, argument: str) -> int:
-    """0 for an index, 1 for a law, 2 for a joint law."""
+    """The number of axes: 0 for an index, 1 for a law, 2 for a joint law."""
     try:
         return np.ndim(start)
     except ValueError:

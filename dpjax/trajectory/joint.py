@@ -1,17 +1,17 @@
-"""A random sensitive trajectory and its private one together: the joint chain, its exact law over time, and its long run.
+"""A random sensitive trajectory and its private one together: the joint chain, its exact law over time, and its stationary law.
 
-The sensitive s_0, s_1, ... run the mechanism's own chain, and private s'_t follow them, so the pair Z_t = (s_t, s'_t) is a Markov chain
-on |S|^2 states:
+The sensitive s_0, s_1, ... follow the mechanism's own chain, and the private s'_t follow them. So the pair Z_t = (s_t, s'_t) is a
+Markov chain on |S|^2 states:
 
     T[(s, s'), (s+, o)] = P(s, s+) K[s+, s', o],     K[s+, s', o] = pi(o | s+, s').
 
-Its matrix has |E|^2 entries, but a law nu[s, s'] moves forward, and a function f[s, s'] is averaged backward, in two stages:
+Its matrix has |E|^2 entries. But a law nu[s, s'] moves forward, and a function f[s, s'] is averaged backward, in two stages:
 
     (nu T)[s+, o]  = sum_{s'} (P^T nu)[s+, s'] K[s+, s', o],
     (T f)[s, s']   = sum_{s+} P(s, s+) H[s+, s'],     H[s+, s'] = sum_o K[s+, s', o] f[s+, o],
 
-which costs |S| |E| each. The kernels of all sensitive states are held where they fit in HELD_BYTES (a web graph of 3,817 states and
-58,081 edges: 1.8 GB), and are otherwise made again at each use.
+which cost |S| |E| each. The kernels of all sensitive states are kept in memory if they fit in HELD_BYTES (1.8 GB for a web graph of
+3,817 states and 58,081 edges); otherwise they are computed again at each use.
 
 *Over time.* With nu_t the law of Z_t, V(s, s') = G(s', s) the error of the private state, in nats, and W the edge lengths,
 
@@ -20,15 +20,15 @@ which costs |S| |E| each. The kernels of all sensitive states are held where the
     entropy:  n H_n = sum_{t<n} W(s'_t, s'_{t+1}); its first two moments by carrying E[X; Z_t] and E[X^2; Z_t], X the sum of W about a
               fixed centre.
 
-Each step costs |S| |E|; there is no sampling noise. Averaged over the law of sensitive trajectories: nothing here depends on anyone's
-data.
+Each step costs |S| |E|, without sampling noise. All results are averages over the law of the sensitive trajectory: nothing in this
+module depends on a person's data.
 
-*In the long run* nu = nu T. Its first marginal is the chain's stationary law mu; its errors and transitions are those of a private
-trajectory that has run for long, whatever its start. If the chain has period d, the phase between s and s' never changes, so the
-joint chain has d closed classes or more and no one stationary law: that is an error that names it. Up to ASSEMBLED entries of T
-(|E|^2) the law comes from elimination without subtraction, or a checked sparse solve. Larger joint chains are run forward from mu x mu
-until one step moves less than a total variation of 1e-13; the last such move is the result's `residual`, which is not a bound on the
-error where the chain mixes slowly.
+*In the long run* nu = nu T. Its first marginal is the chain's stationary distribution mu. Its errors and transitions are those of a
+private trajectory after a long time, whatever its start. If the chain has period d, the phase between s and s' never changes, so the
+joint chain has at least d closed classes and no unique stationary law: this raises an error that names the period. Up to ASSEMBLED
+entries of T (|E|^2) the law comes from elimination without subtraction, or from a checked sparse solve. Larger joint chains are run
+forward from mu x mu until one step moves less than a total variation of 1e-13. The last such move is the result's `residual`; it does
+not bound the error if the chain mixes slowly.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ from dpjax.trajectory.steps import require_online
 from dpjax.trajectory.traced import traced_joint_law, traced_stationary
 
 HELD_BYTES = 2**31
-_GROUP_ENTRIES = 2**20  # entries of the kernels of neighbouring sensitive states that form one sparse matrix
+_GROUP_ENTRIES = 2**20  # entries of the kernels of one group of sensitive states, which form one sparse matrix
 
-Weight = Float[np.ndarray, " edges"] | None  # a factor for each edge of the private chain, in order of arrival
+Weight = Float[np.ndarray, " edges"] | None  # a factor for each edge of the private chain, in the order of `Arrivals`
 
 
 class JointChain:
@@ -73,11 +73,11 @@ class JointChain:
         self.graph = m.graph
         self.P = scipy.sparse.csr_array(m.chain.host_matrix())
         self._held: list[Float[np.ndarray, "targets edges"]] | None = None
-        self._patterns: dict[int, tuple[Any, Any]] = {}  # columns and row starts of a group of so many sensitive states
+        self._patterns: dict[int, tuple[Any, Any]] = {}  # columns and row starts, by the number of sensitive states in a group
 
     @property
     def n_states(self) -> int:
-        """The number of states of the chain; the joint chain has its square."""
+        """The number of states of the chain; the joint chain has the square of it."""
         return self.graph.n_states
 
     @functools.cached_property
@@ -87,7 +87,7 @@ class JointChain:
 
     @functools.cached_property
     def lengths(self) -> Float[np.ndarray, " edges"]:
-        """W of each edge of the private chain, in order of arrival."""
+        """W of each edge of the private chain, in the order of `Arrivals`."""
         return self.graph.arrivals.lengths
 
     @functools.cached_property
@@ -96,11 +96,11 @@ class JointChain:
         return self.private_means(np.ones((self.n_states, self.n_states)), self.lengths)
 
     def forward(self, nu: Float[np.ndarray, "n n *k"], weight: Weight = None) -> Float[np.ndarray, "n n *k"]:
-        """nu T, the kernels multiplied edge by edge by `weight`."""
+        """nu T, with the kernels multiplied by `weight`, edge by edge."""
         return self.private_step(self.sensitive_step(nu), weight)
 
     def backward(self, f: Float[np.ndarray, "n n *k"], weight: Weight = None) -> Float[np.ndarray, "n n *k"]:
-        """T f, the kernels multiplied edge by edge by `weight`."""
+        """T f, with the kernels multiplied by `weight`, edge by edge."""
         return (self.P @ self.private_means(f, weight).reshape(self.n_states, -1)).reshape(f.shape)
 
     def sensitive_step(self, nu: Float[np.ndarray, "n n *k"]) -> Float[np.ndarray, "n n *k"]:
@@ -108,7 +108,7 @@ class JointChain:
         return (self.P.T @ nu.reshape(self.n_states, -1)).reshape(nu.shape)
 
     def private_step(self, spread: Float[np.ndarray, "n n *k"], weight: Weight = None) -> Float[np.ndarray, "n n *k"]:
-        """From the law of (s_{t+1}, s'_t) to that of (s_{t+1}, s'_{t+1}), the kernels multiplied edge by edge by `weight`."""
+        """The law of (s_{t+1}, s'_{t+1}) from the law of (s_{t+1}, s'_t), with the kernels multiplied by `weight`, edge by edge."""
         flat = spread.reshape(self.n_states**2, -1)
         result = np.empty_like(flat)
         for rows, block in self._blocks(weight):
@@ -163,7 +163,7 @@ class JointChain:
 
 
 def joint_chain_of(m: OnlineMechanism) -> JointChain:
-    """The joint chain of `m`, made once; the last one is kept, so that law, drift and bounds of one mechanism share its kernels."""
+    """The joint chain of `m`. The last one is kept, so that law, drift and bounds of one mechanism share its kernels."""
     require_online(m)
     return _joint_chain_of(m)
 
@@ -173,12 +173,15 @@ def _joint_chain_of(m: OnlineMechanism) -> JointChain:
     return JointChain(m)
 
 
-_HELD_BYTES = 2**28  # thresholds moved at once: laws of this size
+_HELD_BYTES = 2**28  # memory of the laws that move together, one for each threshold
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class JointLaw:
-    """What is known exactly of (s_t, s'_t), t = 0..n_steps. V_t = G(s'_t, s_t), nats; H_n = (1/n) sum_{t<n} W(s'_t, s'_{t+1})."""
+    """The exact law of (s_t, s'_t), t = 0..n_steps, with V_t = G(s'_t, s_t) in nats and H_n = (1/n) sum_{t<n} W(s'_t, s'_{t+1}).
+
+    Made by `joint_law`.
+    """
 
     sensitive_marginals: Float[np.ndarray, "steps n"]  # P(s_t = i)
     marginals: Float[np.ndarray, "steps n"]  # P(s'_t = i)
@@ -195,12 +198,12 @@ class JointLaw:
 
     @property
     def expected_entropy(self) -> float:
-        """E H_n, nats a transition."""
+        """E H_n, nats per transition."""
         return float(self.expected_lengths.mean())
 
     @functools.cached_property
     def variance_entropy(self) -> float:
-        """Var H_n; found at the first use, at about four times the cost of the law itself."""
+        """Var H_n; computed at the first use, at about four times the cost of the law itself."""
         excess = self.chain.lengths - self.expected_entropy
         a, b, q = self.start, np.zeros_like(self.start), np.zeros_like(self.start)
         for _ in range(self.n_steps):
@@ -211,7 +214,7 @@ class JointLaw:
         return float((q.sum() - b.sum() ** 2) / self.n_steps**2)
 
     def exceedance(self, v: Any) -> Any:
-        """P(max_t V_t > v), strictly, t = 0 included; v (nats) a number or an array of thresholds, the result of its shape."""
+        """P(max_t V_t > v), strictly, t = 0 included. v: a threshold in nats, or an array of them; the result has its shape."""
         if is_traced(v):
             return at_thresholds(self.exceedance, self.chain.errors, v)
         levels = thresholds_of(v)
@@ -219,7 +222,7 @@ class JointLaw:
         return at_most_one(np.concatenate([np.zeros(0), *found]).reshape(levels.shape)[()])
 
     def step_exceedance(self, v: Any) -> Any:
-        """P(V_t > v) for each t = 0..n; v (nats) a number or an array of thresholds (the last axis of the result)."""
+        """P(V_t > v) for each t = 0..n. v: a threshold in nats, or an array of them along the last axis of the result."""
         if is_traced(v):
             return at_thresholds(self.step_exceedance, self.chain.errors, v)
         levels = thresholds_of(v)
@@ -245,15 +248,23 @@ class JointLaw:
 
 
 def joint_law(m: OnlineMechanism, n_steps: int, start: Any = None, sensitive: Start = None) -> Any:
-    """The exact law of `n_steps` transitions of the sensitive and the private trajectory together.
+    """The exact law of the sensitive and the private trajectory together, over `n_steps` transitions.
 
-    Where a parameter, the chain's probabilities or a start are traced it is a `TracedJointLaw` of the same names, in their floating-point
-    type, not rounded, and differentiable; its kernels are dense, for up to 645 states.
+    Args:
+        m: a mechanism that draws one step at a time.
+        n_steps: the number of transitions, 1 or more.
+        start: the law of s'_0: None for the chain's initial distribution, a state index (public), or n probabilities. Or the joint law
+            of (s_0, s'_0), shape (n, n), row s_0.
+        sensitive: the law of s_0: an index or n probabilities. None takes the state `start` if that is an index, and otherwise the
+            chain's initial distribution. s_0 and s'_0 are independent unless `start` is a joint law.
 
-    start: the law of s'_0, as for the mechanism: None for the chain's initial distribution, a state index (public), or n
-    probabilities; or the joint law of (s_0, s'_0), (n, n), row s_0. sensitive: the law of s_0, an index or n probabilities; None
-    takes the state `start` where that is an index, and the chain's initial distribution elsewhere. s_0 and s'_0 are independent
-    unless `start` is a joint law.
+    Returns:
+        A `JointLaw`. If a parameter, the chain's probabilities or a start are traced: a `TracedJointLaw` with the same names, in their
+        floating-point type, not rounded and differentiable; its kernels are dense, for up to 645 states.
+
+    Example:
+        >>> m = dpjax.TrajectoryMechanism(chain, epsilon=1.0, rho=1.0)
+        >>> dpjax.trajectory.joint_law(m, 100).exceedance(3.0)
     """
     require_whole(n_steps, "n_steps", "give the number of transitions, a whole number, 1 or more", least=1)
     require_online(m)
@@ -279,7 +290,7 @@ def joint_law(m: OnlineMechanism, n_steps: int, start: Any = None, sensitive: St
 
 
 def joint_start(graph: ChainGraph, start: Any, sensitive: Start) -> Float[np.ndarray, "n n"]:
-    """The law of (s_0, s'_0) that `joint_law` describes."""
+    """The law of (s_0, s'_0), from the arguments of `joint_law`."""
     public = start is not None and dimensions(start, "start") == 0
     if start is None or dimensions(start, "start") < 2:
         private = initial_law(graph, start)
@@ -297,16 +308,16 @@ _SETTLED = 1e-13
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class StationaryJointLaw:
-    """The stationary law of (s, s'): entry [s, s']. V = G(s', s), nats."""
+    """The stationary law of (s, s'), entry [s, s'], with V = G(s', s) in nats. Made by `joint_stationary`."""
 
     law: Float[np.ndarray, "n n"]
     expected_error: float  # E V
-    expected_length: float  # E W(s'_t, s'_{t+1}): the limit of E H_n, nats a transition
+    expected_length: float  # E W(s'_t, s'_{t+1}): the limit of E H_n, nats per transition
     residual: float  # total variation between the law and the law one step later
     chain: JointChain = dataclasses.field(repr=False)
 
     def exceedance(self, v: Any) -> Any:
-        """P(V > v), strictly; v (nats) a number or an array of thresholds, the result of its shape."""
+        """P(V > v), strictly. v: a threshold in nats, or an array of them; the result has its shape."""
         if is_traced(v):
             return at_thresholds(self.exceedance, self.chain.errors, v)
         levels = thresholds_of(v)
@@ -315,10 +326,21 @@ class StationaryJointLaw:
 
 
 def joint_stationary(m: OnlineMechanism) -> Any:
-    """The stationary law of the joint chain of `m`; ValueError where it has several closed classes (a periodic chain).
+    """The stationary law of the joint chain of `m`.
 
-    Where a parameter or the chain's probabilities are traced it is a `TracedStationary`, differentiable by the adjoint of the stationary
-    equation, and NaN where there is no one stationary law.
+    Args:
+        m: a mechanism that draws one step at a time.
+
+    Returns:
+        A `StationaryJointLaw`. If a parameter or the chain's probabilities are traced: a `TracedStationary`, differentiable by the
+        adjoint of the stationary equation, and NaN if there is no unique stationary law.
+
+    Raises:
+        InputError: the joint chain has several closed classes (a periodic chain), or it mixes too slowly.
+
+    Example:
+        >>> m = dpjax.TrajectoryMechanism(chain, epsilon=1.0, rho=1.0)
+        >>> dpjax.trajectory.joint_stationary(m).expected_error
     """
     require_online(m)
     if is_traced(m):

@@ -4,28 +4,28 @@
 
     q_r = c * cost(r, s) + lambda W_ir,        W_ir = -log P_ir,
 
-with coin scale c, public prior weight lambda >= 0 (0 in the papers), and next state r is selected by
+with coin scale c and public prior weight lambda >= 0 (0 in the papers). The next state r is selected by
 
     permute-and-flip:  pi(r) = p_r int_0^1 prod_{j != r} (1 - x p_j) dx,   p_r = exp(min_j q_j - q_r)
     exponential:       pi(r) proportional to exp(-q_r).
 
 Mechanism 1 has cost(r, s) = G(r, s); Mechanism 2 (Chen et al. 2023) is the exponential mechanism on cost(r, s) = 1[r != s].
 
-A draw inverts the cumulative law at one uniform of 53 bits: its duration does not depend on the coins (an early stop would be a
+A draw inverts the cumulative law at one uniform of 53 bits. Its duration does not depend on the coins (an early stop would be a
 timing channel), and each probability is right to 2^-53. Candidates less likely than that can be drawn too rarely or never: over
 n transitions the guarantee of the simulated law is epsilon up to delta <= n |N| 2^-53.
 
-*The packing.* A chain of thousands of states costs what its edges cost. W is in nats (an edge of probability 1 has length 0 and is an
-edge). Rows are sorted by degree and stored in blocks: a row of degree d takes as many slots as the next rung of the ladder 4, 8, 16,
-24, 32, 48, 64, 96, ... A web graph whose largest degree is 26 times its mean degree then takes 1.3 slots an edge, where padding every
-row to the largest degree takes 26. The flat arrays are read in two ways: row by row (`base[i]` .. `base[i] + width[i]`), for a step and
-for a binary search; and block by block (`blocks`: start, rows, width), for the law of every row at once.
+*The packing.* Memory and time grow with the number of edges. W is in nats (an edge of probability 1 has length 0 and is an edge).
+Rows are sorted by degree and stored in blocks: a row of degree d takes the next of 4, 8, 16, 24, 32, 48, 64, 96, ... slots. A web
+graph whose largest degree is 26 times its mean degree then takes 1.3 slots per edge; padding every row to the largest degree would
+take 26. The flat arrays are read in two ways: row by row (`base[i]` .. `base[i] + width[i]`), for a step and for a binary search; and
+block by block (`blocks`: start, rows, width), for the law of every row at once.
 
 *Largest and smallest values over the neighbours* of every state, for many functions at once:
 
     over_neighbours(edges, f, np.maximum)[i, k] = max_{j in N(i)} f[j, k]
 
-costs |E| for each column k; one-step ranges of functions of the joint chain are made of two of these.
+costs |E| for each column k. The one-step ranges of functions of the joint chain need two such calls.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from dpjax.chains import MarkovChain
 from dpjax.paths.distances import edge_lengths
 from dpjax.selection import exponential_mechanism, permute_and_flip
 
-Blocks = tuple[tuple[int, int, int], ...]  # (first slot, rows, width of a row)
+Blocks = tuple[tuple[int, int, int], ...]  # (first slot, number of rows, width of a row)
 
 
 class Edges(NamedTuple):
@@ -62,12 +62,12 @@ class Edges(NamedTuple):
 
     @property
     def owners(self) -> Int[np.ndarray, " edges"]:
-        """The state each edge leaves."""
+        """The start state of each edge."""
         return np.repeat(np.arange(self.n_states), np.diff(self.offsets))
 
 
 def edges_of(chain: MarkovChain) -> Edges:
-    """The edges of `chain`, with the lengths of `dpjax.paths`."""
+    """The edges of `chain`, with the lengths that `dpjax.paths` uses."""
     lengths = edge_lengths(chain)
     lengths.sort_indices()
     return Edges(lengths.indptr.astype(np.int64), lengths.indices.astype(np.int64), lengths.data)
@@ -76,10 +76,10 @@ def edges_of(chain: MarkovChain) -> Edges:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Neighbours:
-    """Packed rows; the flat arrays end in `max_width` spare slots, so that a read of one row at full width stays inside."""
+    """The packed rows; the flat arrays end in `max_width` spare slots, so that a read of one row at full width stays inside."""
 
     states: Int[Array, " slots"]  # neighbour; n_states on padding
-    owners: Int[Array, " slots"]  # the state the edge leaves; n_states on padding
+    owners: Int[Array, " slots"]  # start state of the edge; n_states on padding
     lengths: Float[Array, " slots"]  # W; 0 on padding
     real: Bool[Array, " slots"]  # False on padding
     base: Int[Array, " n"]
@@ -88,27 +88,27 @@ class Neighbours:
 
     @property
     def max_width(self) -> int:
-        """Slots of the widest row."""
+        """The number of slots of the widest row."""
         return self.blocks[-1][2]
 
     @property
     def n_slots(self) -> int:
-        """Slots in use, the spare ones at the end not counted."""
+        """The number of slots without the spare ones at the end."""
         start, rows, width = self.blocks[-1]
         return start + rows * width
 
     def row(self, i: Int[Array, "*batch"]) -> tuple[Int[Array, "*batch"], Int[Array, "*batch"] | int]:
-        """The first slot and the width of row i; rows of one width lie in the order of their states, and nothing is read."""
+        """The first slot and the width of row i. Rows of one width are in the order of their states, so nothing is read."""
         if len(self.blocks) == 1:
             return i * self.max_width, self.max_width
         return self.base[i], self.width[i]
 
     def bare(self) -> Neighbours:
-        """The same without lengths, for draws from tabulated laws: nothing in it is float64."""
+        """The rows without lengths, for draws from tabulated laws: no field is then float64."""
         return dataclasses.replace(self, lengths=jnp.zeros(self.states.shape, jnp.float32))
 
     def in_type(self, dtype: Any) -> Neighbours:
-        """The same rows with lengths of another floating-point type, within a trace too."""
+        """The rows with lengths of another floating-point type, within a trace too."""
         if self.lengths.dtype == dtype:
             return self
         lengths = self.lengths if is_traced(self.lengths) else np.asarray(self.lengths)
@@ -118,9 +118,9 @@ class Neighbours:
 def count_leading(
     neighbours: Neighbours, i: Int[Array, "*batch"], holds: Callable[[Int[Array, "*batch"]], Bool[Array, "*batch"]]
 ) -> Int[Array, "*batch"]:
-    """How many slots of row i, from the first on, `holds` is true of, by bisection: at most width - 1.
+    """The number of leading slots of row i for which `holds` is true, by bisection: at most width - 1.
 
-    `holds` must be true of the row's slots up to some slot and false after it; it gets a slot's number, maybe past the last.
+    `holds` must be true up to some slot of the row and false after it. It takes the number of a slot, which may be past the last.
     """
     base, width = neighbours.row(i)
     found = jnp.zeros_like(base)
@@ -131,7 +131,7 @@ def count_leading(
 
 
 class Packing(NamedTuple):
-    """Where the entries of compressed rows go: entry e of the rows to slot `slot[e]`."""
+    """The slot of each entry of compressed rows: entry e goes to slot `slot[e]`."""
 
     slot: Int[np.ndarray, " entries"]
     base: Int[np.ndarray, " n"]
@@ -141,14 +141,14 @@ class Packing(NamedTuple):
 
 
 def _rungs(largest: int) -> Int[np.ndarray, " rungs"]:
-    """4, 8, 16, 24, 32, 48, 64, 96, 128 and so on, up to the first that holds `largest`."""
+    """The row widths 4, 8, 16, 24, 32, 48, 64, 96, 128 and so on, up to the first that is at least `largest`."""
     powers = 2 ** np.arange(4, 31)
     rungs = np.sort(np.concatenate([[4, 8], powers, powers // 2 * 3]))
     return rungs[: np.searchsorted(rungs, largest) + 1]
 
 
 def pack(offsets: Int[np.ndarray, " n_plus_1"], even: bool = False) -> Packing:
-    """Give each row the next rung of slots, or with `even` those of the widest; rows of one width side by side, narrow ones first."""
+    """Give each row the next width, or with `even` the widest one; rows of one width are adjacent, narrow ones first."""
     degree = np.diff(offsets)
     rungs = np.array([degree.max()]) if even else _rungs(int(degree.max()))
     width = rungs[np.searchsorted(rungs, degree)]
@@ -164,7 +164,7 @@ def pack(offsets: Int[np.ndarray, " n_plus_1"], even: bool = False) -> Packing:
 def spread(
     packing: Packing, values: Shaped[np.ndarray, " entries"], padding: float | int | bool, spare: int
 ) -> Shaped[np.ndarray, " slots"]:
-    """The values of compressed rows in their slots, `padding` elsewhere, `spare` slots of padding at the end."""
+    """The values of compressed rows in their slots; the other slots, and `spare` more at the end, hold `padding`."""
     start, rows, width = packing.blocks[-1]
     flat = np.full(start + rows * width + spare, padding, values.dtype)
     flat[packing.slot] = values
@@ -172,7 +172,7 @@ def spread(
 
 
 def neighbours_of(edges: Edges, even: bool = False) -> Neighbours:
-    """Pack the rows of `edges` on the device, in float64; `even` as in `pack`."""
+    """The rows of `edges`, packed on the device in float64; `even` as in `pack`."""
     packing = pack(edges.offsets, even)
     spare = packing.blocks[-1][2]
     host = (
@@ -184,16 +184,16 @@ def neighbours_of(edges: Edges, even: bool = False) -> Neighbours:
         packing.width.astype(np.int32),
     )
     with jax.enable_x64(True):
-        states, owners, lengths, real, base, width = jax.device_put(host)  # jnp.asarray would compile a program for each
+        states, owners, lengths, real, base, width = jax.device_put(host)  # jnp.asarray would compile a program for each array
     return Neighbours(states, owners, lengths, real, base, width, packing.blocks)
 
 
 def dense_neighbours(lengths: Float[Array, "n n"]) -> Neighbours:
-    """The packed rows of a dense matrix of edge lengths, traced: every pair of states has a slot, real where its length is finite."""
+    """The packed rows of a traced dense matrix of edge lengths: one slot for each pair of states, real if its length is finite."""
     n = lengths.shape[0]
     packing = pack(np.arange(n + 1) * n)
     width = packing.blocks[0][2]
-    edge = lengths != jnp.inf  # NaN stays, and is seen
+    edge = lengths != jnp.inf  # NaN counts as an edge, so that it stays visible
 
     def slots(values: Shaped[Array, "n n"]) -> Shaped[Array, " slots"]:
         return jnp.pad(jnp.pad(values, ((0, 0), (0, width - n))).reshape(-1), (0, width))
@@ -215,7 +215,7 @@ SELECTIONS = {"permute-and-flip": permute_and_flip, "exponential": exponential_m
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Kernel:
-    """What the law of the next private state needs besides the costs of the sensitive state."""
+    """The parameters of the law of the next private state, besides the costs of the sensitive state."""
 
     neighbours: Neighbours
     scale: Float[Array, ""]
@@ -244,7 +244,7 @@ def row_of(neighbours: Neighbours, i: Int[Array, ""]) -> Row:
 def weigh(
     kernel: Kernel, costs: Float[Array, " n"], states: Int[Array, "*row"], lengths: Float[Array, "*row"]
 ) -> Float[Array, "*row"]:
-    """q_r for candidates `states` reached by edges of `lengths`; `costs` is cost(., s). Padding gets any finite number."""
+    """q_r for the candidates `states` with edges of `lengths`; `costs` is cost(., s). Padding gets any finite number."""
     return kernel.scale * costs.at[states].get(mode="clip") + kernel.prior_weight * lengths
 
 
@@ -274,21 +274,21 @@ def slot_law(kernel: Kernel, costs: Float[Array, " n"]) -> Float[Array, " slots"
 
 
 def slot_log_law(kernel: Kernel, costs: Float[Array, " n"]) -> Float[Array, " slots"]:
-    """log pi(. | s, i) of every row i, in the slots; -inf on padding. No probability underflows."""
+    """log pi(. | s, i) of every row i, in the slots of the packed neighbours; -inf on padding. No probability underflows."""
     return jnp.concatenate([block.reshape(-1) for block in _blockwise(kernel, costs, "log_law")])
 
 
 def cumulative(law: Float[Array, "*batch width"]) -> Float[Array, "*batch width"]:
     """Cumulative law along the last axis, divided by its total: exactly 1 from the last candidate of positive probability on."""
     total = running_sums(law)
-    return jnp.where(total >= total[..., -1:], 1.0, total / total[..., -1:])  # a compiled x / x need not be 1
+    return jnp.where(total >= total[..., -1:], 1.0, total / total[..., -1:])  # a compiled x / x may differ from 1
 
 
 def running_sums(law: Float[Array, "*batch width"]) -> Float[Array, "*batch width"]:
-    """Sums of the first 1, 2, .. entries: never decreasing, and the same before and after an entry of zero, also in floating point.
+    """Sums of the first 1, 2, .. entries. They never decrease, and an entry of zero leaves the sum unchanged, in floating point too.
 
-    A compiled cumulative sum promises neither, as it adds in a tree. Here 8 entries are added one by one; over groups of 8, the
-    sum after a group comes from the groups' sums, and stands wherever the rest of the group adds nothing.
+    A compiled cumulative sum guarantees neither, since it adds in a tree. This function adds 8 entries one by one. The sum after each
+    group of 8 comes from the sums of the groups, and replaces every sum of the group to which the later entries of the group add nothing.
     """
     width = law.shape[-1]
     if width == 8 or width % 8:
@@ -315,7 +315,7 @@ def invert(cumulative_law: Cumulative, uniform: Uniform) -> Int[Array, "*_"]:
 def invert_packed(
     neighbours: Neighbours, cumulative_laws: Cumulative, offset: Int[Array, "*batch"], i: Int[Array, "*batch"], uniform: Uniform
 ) -> Int[Array, "*batch"]:
-    """The same from row i of a packed table that begins at `offset`, by bisection; returns the neighbour's state."""
+    """`invert` for row i of a packed table that begins at `offset`, by bisection; returns the neighbour's state."""
 
     def below(slot: Int[Array, "*batch"]) -> Bool[Array, "*batch"]:
         return reached(cumulative_laws, offset + slot, uniform)
@@ -323,12 +323,12 @@ def invert_packed(
     return neighbours.states[neighbours.row(i)[0] + count_leading(neighbours, i, below)]
 
 
-Cumulative = Float[Array, "*shape"] | Words  # a cumulative law: numbers, or their words
-Uniform = Float[Array, "*batch"] | Words  # a uniform number of the same form
+Cumulative = Float[Array, "*shape"] | Words  # a cumulative law: floating-point numbers, or two words for each
+Uniform = Float[Array, "*batch"] | Words  # a uniform number in the same form
 
 
 def reached(cumulative_law: Cumulative, at: Any, uniform: Uniform) -> Bool[Array, "*batch"]:
-    """Whether the uniform is at or past the entry `at` of a cumulative law."""
+    """Whether the uniform is greater than or equal to entry `at` of a cumulative law."""
     if not isinstance(cumulative_law, tuple):
         assert not isinstance(uniform, tuple)
         return cumulative_law.at[at].get(mode="clip") <= uniform
@@ -336,18 +336,18 @@ def reached(cumulative_law: Cumulative, at: Any, uniform: Uniform) -> Bool[Array
     return (high < uniform[0]) | ((high == uniform[0]) & (low <= uniform[1]))
 
 
-_MOST = np.uint64(2**64 - 1)  # above every uniform, whose last 11 bits are 0
+_MOST = np.uint64(2**64 - 1)  # above every uniform: the last 11 bits of a uniform are 0
 
 
 def split_on_host(law: Float[np.ndarray, "*shape"]) -> tuple[UInt32[np.ndarray, "*shape"], UInt32[np.ndarray, "*shape"]]:
-    """A cumulative law in float64 as two words: a uniform of 53 bits is at or past F exactly if its two words are."""
+    """A float64 cumulative law F as two words: a uniform of 53 bits is at least F exactly if its two words are."""
     whole = np.ceil(np.where(law < 1, law, 0) * 2.0**53).astype(np.uint64) << np.uint64(11)
     number = np.where(law < 1, whole, _MOST)
     return (number >> np.uint64(32)).astype(np.uint32), (number & np.uint64(2**32 - 1)).astype(np.uint32)
 
 
 def split(law: Float[Array, "*shape"]) -> Words:
-    """The same within a trace, from any floating-point type, without integers of 64 bits; NaN gives 0, which any uniform reaches."""
+    """`split_on_host` within a trace, for any floating-point type, without 64-bit integers; NaN gives 0, which no uniform is below."""
     scaled = jnp.where(law < 1, law, 0) * 2.0**32
     high = jnp.floor(scaled)
     low = jnp.ceil((scaled - high) * 2.0**32)

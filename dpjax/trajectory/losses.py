@@ -2,28 +2,27 @@
 
     ell(s, v) = max over edges (i, o) of [ log pi(o | s, i) - log pi(o | v, i) ]
 
-is the most that any output can tell s from v at one time, whatever the private state before it. Losses of a trajectory add up
-over its steps at most (chain rule), so a mechanism is epsilon-private under an adjacency that sums a distance d up to rho as
-soon as
+is the largest log ratio by which one output can distinguish s from v at one time, over all private states before it. The loss of a
+trajectory is at most the sum of the losses of its steps (chain rule). So a mechanism is epsilon-private under an adjacency that sums
+a distance d up to rho if
 
-    kappa = max_{s != v} ell(s, v) / d(s, v) <= epsilon / rho,
+    kappa = max_{s != v} ell(s, v) / d(s, v) <= epsilon / rho.
 
-and the exact epsilon of substituting one state by another at one time is max(ell(s, v), ell(v, s)): it is attained, since the
-private state before it can be any state. By Lemma 1, ell(s, v) <= c [G(s, v) + G(v, s)] for Mechanism 1 and <= epsilon/b for
-Mechanism 2.
+The exact epsilon of replacing one state by another at one time is max(ell(s, v), ell(v, s)). It is attained, since the private state
+before it can be any state. By Lemma 1, ell(s, v) <= c [G(s, v) + G(v, s)] for Mechanism 1 and <= epsilon/b for Mechanism 2.
 
-Logarithms of the law come from the selection in the log domain: a ratio of probabilities would underflow once c times a
-distance passes 700.
+The selection computes logarithms of the law in the log domain: a ratio of probabilities would underflow when c times a distance
+exceeds 700.
 
-*Tiles.* ell(s, v) for s in one band of states and v in another is one tile, and the same differences give ell(v, s) as minus their
-minimum. States are banded in the order of their largest proved bound, so that the pairs that can lose most share few tiles: a largest
-loss needs only the tiles whose proved bound exceeds what was found elsewhere. n^2 |E| / 2 differences in all: 43 states take
-milliseconds; for 3,817 states with 58,081 edges see the page. The logarithms of the law of one state take |E| numbers, held for all
-states where they fit in HELD_BYTES.
+*Tiles.* One tile holds ell(s, v) for s in one band of states and v in another; minus the minimum of the same differences gives
+ell(v, s). States are sorted into bands by their largest proved bound, so that the pairs with the largest losses share few tiles: a
+largest loss needs only the tiles whose proved bound exceeds the largest loss found so far. The cost is n^2 |E| / 2 differences:
+milliseconds for 43 states; for 3,817 states with 58,081 edges see docs/trajectory.md. The logarithms of the law of one state take
+|E| numbers. They are kept for all states if they fit in HELD_BYTES.
 
-With a store every finished tile is a file, written whole or not at all, in a folder named by what the tile depends on, with a
-checksum: a file that was changed since is computed again. A tile is computed apart from all others, so a run that was killed continues
-to the same numbers, bit for bit.
+With a store, every finished tile is a file with a checksum, in a folder named by a digest of what the tile depends on. A file is
+written completely or not at all, and a file that was changed is computed again. Each tile is computed independently of all others, so
+a run that was killed continues to the same numbers, bit for bit.
 """
 
 from __future__ import annotations
@@ -46,17 +45,17 @@ from dpjax._tracing import at_trace_time, float_dtype, is_traced
 from dpjax.trajectory.graph import Matrix, Parameter, Start, Trajectory, initial_law, traced_initial_law, trajectory_indices
 from dpjax.trajectory.steps import StepLaws, require_online
 
-MARGIN = 1 + 1e-12  # over the round-off of a computed loss
-BAND = 256  # states a band
+MARGIN = 1 + 1e-12  # covers the round-off of a computed loss
+BAND = 256  # states per band
 HELD_BYTES = 2**31
-_EDGES = 4096  # edges at once: 9 MB of one tile's logarithms, and one row's differences, stay in the cache
+_EDGES = 4096  # edges at once: 9 MB of one tile's logarithms, and the differences of one row, stay in the processor's cache
 _FORMAT = "2"
 
-Progress = Callable[[int, int], object]  # tiles done or left out, tiles in all
+Progress = Callable[[int, int], object]  # (tiles done or left out, all tiles)
 
 
 class Tile(NamedTuple):
-    """The losses between the states `rows` and the states `columns`: there[k, l] = ell(rows[k], columns[l]), and back."""
+    """The losses between the states `rows` and the states `columns`: there[k, l] = ell(rows[k], columns[l]), back[l, k] the reverse."""
 
     rows: Int[np.ndarray, " rows"]
     columns: Int[np.ndarray, " columns"]
@@ -65,7 +64,7 @@ class Tile(NamedTuple):
 
 
 class LossTiles:
-    """The tiles of one mechanism, each found when it is asked for. store: a folder for finished tiles, made if missing."""
+    """The tiles of one mechanism, each computed when it is asked for. store: a folder for finished tiles, made if missing."""
 
     def __init__(self, m: StepLaws, store: str | pathlib.Path | None = None) -> None:
         self.mechanism = m
@@ -100,7 +99,7 @@ class LossTiles:
                 progress(done, len(self.pairs))
 
     def _log_laws(self, band: int) -> Float[np.ndarray, "states edges"]:
-        """log pi(o | s, i) of every edge for the states of a band; all bands are kept where they fit, else the last two asked for."""
+        """log pi(o | s, i) of every edge for the states of a band; all bands are kept if they fit, otherwise the last two used."""
         laws = self._logs.pop(band, None)
         if laws is None:
             if 8 * self.mechanism.graph.n_states * len(self.mechanism.graph.edges.states) > HELD_BYTES:
@@ -113,7 +112,7 @@ class LossTiles:
 
 
 def log_law(m: StepLaws, s: int) -> Float[np.ndarray, " edges"]:
-    """log pi(o | s, i) of every edge, on the host, in the order of the states that the edges arrive at."""
+    """log pi(o | s, i) of every edge, on the host, in the order of `Arrivals`."""
     with at_trace_time():
         return np.asarray(m.log_law_table(s))[m.graph.arrivals.slots]
 
@@ -135,7 +134,7 @@ def extremes(
 
 
 def _digest(m: StepLaws) -> str:
-    """What the tiles of `m` depend on, in 16 hexadecimal digits."""
+    """A digest of what the tiles of `m` depend on, 16 hexadecimal digits."""
     found = hashlib.sha256(f"{_FORMAT} {BAND} {m.law_key}".encode())
     for array in m.graph.edges:
         found.update(np.ascontiguousarray(array).tobytes())
@@ -143,20 +142,20 @@ def _digest(m: StepLaws) -> str:
 
 
 def require_losses(losses: Float[np.ndarray, "*shape"], m: StepLaws) -> None:
-    """ValueError where a loss is no number: it must never pass for none."""
+    """Require that no loss is NaN, which could be taken for no loss; raises InputError."""
     if np.isnan(losses).any():
-        invalid("the scale", m.scale, "take a smaller epsilon", problem=f"is {m.scale}: its losses pass the range of float64")
+        invalid("the scale", m.scale, "take a smaller epsilon", problem=f"is {m.scale}: its losses exceed the range of float64")
 
 
 def _save(tile: Float[np.ndarray, "2 rows columns"], path: pathlib.Path) -> None:
-    """The checksum of an .npy file, then the file."""
+    """Write the checksum of an .npy file, then the file."""
     file = io.BytesIO()
     np.save(file, tile, allow_pickle=False)
     path.write_bytes(hashlib.sha256(file.getvalue()).digest() + file.getvalue())
 
 
 def _read(path: pathlib.Path, shape: tuple[int, ...]) -> Float[np.ndarray, "2 rows columns"] | None:
-    """A stored tile; None where there is none, where a byte has changed, or where the file is not a tile of this shape."""
+    """A stored tile; None if it is missing, if a byte has changed, or if the file is not a tile of this shape."""
     try:
         stored = path.read_bytes()
     except OSError:
@@ -167,23 +166,35 @@ def _read(path: pathlib.Path, shape: tuple[int, ...]) -> Float[np.ndarray, "2 ro
     return tile if tile.shape == shape and tile.dtype == np.float64 else None
 
 
-AFFORDABLE = 2e10  # n^2 |E| up to which all pairs are computed unasked: some 10 s on one core
-_SKIPPED = 1 + 5e-13  # a tile whose bound is within this factor of what was found is left out: half of calibration's margin
+AFFORDABLE = 2e10  # n^2 |E| up to which all pairs are computed without being asked for: about 10 s on one core
+_SKIPPED = 1 + 5e-13  # skip a tile whose bound is within this factor of the largest loss found: half of calibration's margin
 
 Store = str | pathlib.Path | None
 
 
 def affordable(m: StepLaws) -> bool:
-    """Whether the exact loss of all pairs of states costs so little that it is computed unasked."""
+    """Whether the exact loss of all pairs of states is cheap enough to be computed without being asked for."""
     return m.graph.n_states**2 * (m.graph.neighbours.n_slots if is_traced(m) else len(m.graph.edges.states)) <= AFFORDABLE
 
 
 def pairwise_losses(m: StepLaws, store: Store = None, progress: Progress | None = None) -> Matrix:
     """ell(s, v) in nats for all pairs of sensitive states (row s, column v), float64; zero on the diagonal.
 
-    store: a folder where finished tiles are kept, from which a killed run continues. progress: called with the tiles done and the
-    tiles in all. Raises ValueError where all pairs are many and there is no store: see the mechanism's `loss_bounds`. With traced parameters or
-    probabilities, in their type: differentiable, the derivative at a maximum that several outputs attain shared among them.
+    Args:
+        m: a mechanism that draws one step at a time.
+        store: a folder for finished tiles, from which a killed run continues; None keeps nothing.
+        progress: called with the number of tiles done and the number of all tiles.
+
+    Returns:
+        An (n, n) NumPy array. If parameters or probabilities are traced: a JAX array in their type, differentiable; the derivative at a
+        maximum that several outputs attain is shared among them.
+
+    Raises:
+        InputError: the chain is large and there is no store; `m.loss_bounds()` gives the proved bounds instead.
+
+    Example:
+        >>> m = dpjax.TrajectoryMechanism(chain, epsilon=1.0, rho=1.0)
+        >>> dpjax.trajectory.pairwise_losses(m).max()
     """
     require_online(m)
     if is_traced(m):
@@ -196,7 +207,10 @@ def pairwise_losses(m: StepLaws, store: Store = None, progress: Progress | None 
 
 
 def substitution_epsilon(m: StepLaws, store: Store = None, progress: Progress | None = None) -> Parameter:
-    """The exact epsilon, in nats, of replacing any one state of a trajectory by any other: the largest of `pairwise_losses`."""
+    """The exact epsilon of replacing any one state of a trajectory by any other, nats: the largest of `pairwise_losses`.
+
+    Args and exceptions are those of `pairwise_losses`.
+    """
     require_online(m)
     if is_traced(m):
         return pairwise_losses(m).max()
@@ -211,12 +225,20 @@ def kappa(
     enough: float = np.inf,
     error: float = 0.0,
 ) -> Parameter:
-    """max over s != v of ell(s, v) / distance(s, v): the exact rate of loss against a distance on states, such as G_sym.
+    """max over s != v of ell(s, v) / distance(s, v): the exact rate of loss per unit of a distance on states, such as G_sym.
 
-    inf where a pair at distance zero can be distinguished; a pair at distance zero that cannot be counts as 0. Right to a
-    relative 1e-12 (tiles that cannot hold more are left out) and to the round-off of a loss over the distance of its pair. enough: a rate
-    above which the search stops with what it has found. error: added to every loss, such as `loss_error`, for a rate from above. Store and
-    progress as for `pairwise_losses`.
+    It is right to a relative 1e-12 (tiles that cannot contain more are skipped), and to the round-off of a loss divided by the distance
+    of its pair.
+
+    Args:
+        m: a mechanism that draws one step at a time.
+        distance: an (n, n) matrix, 0 or more off the diagonal.
+        store, progress: as for `pairwise_losses`.
+        enough: the search stops at a rate above this one.
+        error: added to every loss, such as `loss_error`, for an upper bound on the rate.
+
+    Returns:
+        The rate; inf if a pair at distance zero can be distinguished. A pair at distance zero that cannot be distinguished counts as 0.
     """
     require_online(m)
     _check_distance(distance, m.graph.n_states)
@@ -247,8 +269,13 @@ def kappa(
 def trajectory_loss(m: StepLaws, w: Trajectory, v: Trajectory, start: Start = None) -> Parameter:
     """The exact loss of one pair of trajectories, nats: max over outputs s' of log P(s' | w) - log P(s' | v).
 
-    w, v: states of equal length, possible or not; start as in `init`. Backward over the steps, edges a step: the largest gain from
-    each private state on. At most the sum of the losses of the steps, and less where no output is the worst at every step.
+    It is at most the sum of the losses of the steps, and smaller if no output is the worst at every step. A backward recursion carries
+    the largest gain from each private state on; a step costs the number of edges.
+
+    Args:
+        m: a mechanism that draws one step at a time.
+        w, v: state indices, of equal length; their transitions need not be possible.
+        start: the law of s'_0, as for `init`.
     """
     require_online(m)
     one, other = (trajectory_indices(m.graph, x, check=False) for x in (w, v))
@@ -302,7 +329,7 @@ def _check_distance(distance: Any, n: int) -> None:
     if is_traced(distance):
         return
     off = distance[~np.eye(n, dtype=bool)]
-    require(bool((off >= 0).all()), "distance", distance, "distances between states are 0 or more, and none is NaN")
+    require(bool((off >= 0).all()), "distance", distance, "give distances between states of 0 or more, and no NaN")
 
 
 def _tiles(m: StepLaws, store: Store) -> LossTiles:
@@ -310,7 +337,7 @@ def _tiles(m: StepLaws, store: Store) -> LossTiles:
         store is not None or affordable(m),
         "chain",
         None,
-        "give a folder as store, which keeps what is done, or use m.loss_bounds(), the proved bound",
+        "give a folder as store, which keeps finished tiles, or use m.loss_bounds(), the proved bound",
         problem=f"has {m.graph.n_states} states and {len(m.graph.edges.states)} edges",
     )
     return LossTiles(m, store)
@@ -321,10 +348,11 @@ def _largest(limit: Float[np.ndarray, "n n"], tiles: LossTiles, a: int, b: int) 
 
 
 def loss_error(m: StepLaws) -> float:
-    """A bound on the rounding of one computed loss of `m`, nats, absolute: it does not shrink with the loss.
+    """A bound on the absolute rounding error of one computed loss of `m`, nats; it does not shrink with the loss.
 
-    A logarithm of the law carries that of the weighted costs and of their gaps, a few units in the last place of the largest cost, and a few
-    for each candidate of the quadrature; a loss is the difference of two. The proved bound on a loss is at least the largest weighted cost.
+    A logarithm of the law has the rounding error of the weighted costs and their gaps, a few units in the last place of the largest cost,
+    and a few more for each candidate of the quadrature. A loss is the difference of two. The proved bound on a loss is at least the largest
+    weighted cost.
     """
     prior = m.rule[1] * float(m.graph.edges.lengths.max()) if type(m).rule is not StepLaws.rule else 0.0
     return 2.0**-52 * 8 * (float(m.loss_bounds().max()) + prior + m.graph.neighbours.max_width + 1)
@@ -333,6 +361,6 @@ def loss_error(m: StepLaws) -> float:
 def _rates(
     losses: Float[np.ndarray, "rows columns"], distance: Float[np.ndarray, "rows columns"], error: float = 0.0
 ) -> Float[np.ndarray, "rows columns"]:
-    """(losses + error) / distance; at no distance 0 where nothing is lost and inf where something is."""
+    """(losses + error) / distance; at distance 0 it is 0 if nothing is lost and inf otherwise."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where((losses > 0) | ((error > 0) & (distance > 0)), (losses + error) / distance, 0.0)

@@ -1,7 +1,8 @@
-"""What mechanisms on trajectories are built on: those that draw one step at a time, and those whose loss is the same for every substitution.
+"""Base classes of mechanisms on trajectories: those that draw one step at a time, and those with one loss for every substitution.
 
-`OnlineMechanism` gives `init`, `step`, `privatize`, `sample`, exact laws and exact losses to a mechanism that states its costs, its coin scale and
-selection, its neighbouring relation and its proved bound. `OneLoss` is for mechanisms that lose the same for every substitution, in closed form.
+`OnlineMechanism` gives `init`, `step`, `privatize`, `sample`, exact laws and exact losses to a mechanism that states its costs, its
+coin scale and selection, its neighbouring relation and its proved bound. `OneLoss` is for mechanisms whose loss is the same for every
+substitution, in closed form.
 """
 
 from __future__ import annotations
@@ -45,28 +46,33 @@ _tabulated = jax.jit(batch.tabulated_step)
 
 
 def _sound_positions(states: Int[Array, " steps"]) -> Int[Array, " transitions"]:
-    """The states but the first, -1 throughout where the first is none."""
+    """The states without the first one; -1 throughout if the first is not a state."""
     return jnp.where(states[0] >= 0, states[1:], -1)
 
 
 class OnlineMechanism(StepLaws, TrajectoryProtocol):
-    """Draws a feasible private trajectory while the sensitive one unfolds. Subclasses are frozen dataclasses.
+    """Base of the mechanisms that draw a feasible private trajectory while the sensitive one arrives. Subclasses are frozen dataclasses.
 
-    A subclass states the costs that the next private state is selected by (`costs_to`), its coin scale and selection (`scale`, `rule`),
-    its neighbouring relation and its proved bound (`adjacency`, `loss_bounds`).
+    A subclass states the costs of the candidates (`costs_to`), its coin scale and selection (`scale`, `rule`), its neighbouring relation
+    (`adjacency`) and its proved bound (`loss_bounds`).
     """
 
     def init(self, key: Key[Array, "*_"], start: Start = None, shape: Any = ()) -> tuple[TrajectoryState, Int[Array, "*_"]]:
         """Begin an online run: the state to carry, and s'_0. The same numbers under `jit`, `vmap` and `scan`.
 
         Args:
-            key: a fresh one for the first state. One key for the whole run will do too: the number of the step is folded in.
+            key: a fresh key for the first state. One key for the whole run is possible too: the number of the step is folded in.
             start: an index makes the first private state public and fixed; a distribution draws from it; None draws from the chain's
                 initial distribution. It must not depend on the sensitive trajectory.
-            shape: of many runs at once, whole numbers; run i has the key fold_in(key, i), or keys[i] where `key` holds one for each.
+            shape: for many runs at once, their numbers along each axis. Run i has the key fold_in(key, i), or keys[i] if `key` is an
+                array of keys.
 
         Returns:
             The state, a pytree, and the private states, int32 of `shape`.
+
+        Example:
+            >>> state, first = m.init(jax.random.key(0))
+            >>> state, private = m.step(jax.random.key(1), state, 2)
         """
         key = checked_key(key, several=True)
         shape = batch.lanes_shape(shape) or key.shape
@@ -82,29 +88,30 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
     def step(
         self, key: Key[Array, "*_"], state: Any, s: Any, cache: StepCache | None = None
     ) -> tuple[TrajectoryState, Int[Array, "*_"]]:
-        """The next private state, given that the sensitive chain has just entered state `s` (an index).
+        """The next private state, when the sensitive chain has just entered state `s`.
 
         Works under `jit`, `vmap` over users and `scan` over time, and on many runs at once: the axes of `state` and `s` broadcast. The step
-        cannot see whether the sensitive transition is possible; it is private all the same.
+        cannot see whether the sensitive transition is possible; it is private in any case.
 
-        *The same draws.* With a cache of a concrete mechanism a step compares whole numbers: one key gives one private state, traced or not,
-        with `jax_enable_x64` on and off. A concrete `s` without a cache sums its law in another order, so that a uniform within 1e-15 of a
-        bound may fall on its other side. With traced parameters the law has their type: in float32 its probabilities are right to 1e-7.
+        *The same draws.* With the cache of a concrete mechanism a step compares whole numbers: one key gives one private state, traced or
+        not, with `jax_enable_x64` on and off. A concrete `s` without a cache sums its law in another order, so that a uniform within 1e-15
+        of a bound may fall on its other side. With traced parameters the law has their type: in float32 its probabilities are right to 1e-7.
 
         Args:
-            key: a fresh one for the step, or the run's (the number of the step is folded in). For many runs one key for all, of which run i has
-                fold_in(key, i), or an array of keys, one for each.
-            state: a `TrajectoryState`, from `init` or the step before.
-            s: the sensitive state, or an array of them. A traced one that is no state, or not among the cache's, gives -1, then and after.
-            cache: `m.cache()` or `m.cache(targets)`; a traced one of another mechanism gives -1. Without one a single concrete s finds its
-                distances when it is first met and keeps them, which takes longer: see the page on timing; any other takes the laws of all
-                states where they have up to 2^22 numbers.
+            key: a fresh key for the step, or the key of the run (the number of the step is folded in). For many runs: one key, from which
+                run i takes fold_in(key, i), or an array with one key for each.
+            state: a `TrajectoryState` from `init` or the previous step.
+            s: the index of the sensitive state, or an array of indices. A traced one that is not a state, or not in the cache, gives -1
+                in this step and in all later ones.
+            cache: `m.cache()` or `m.cache(targets)`; the traced cache of another mechanism gives -1. Without a cache, a single concrete s
+                computes its distances when it first occurs and keeps them, which takes longer (see the page on timing). Any other s then
+                uses the laws of all states, if they have up to 2^22 numbers.
 
         Returns:
             The state, and the private states, int32.
 
         Raises:
-            InputError: s is no state or not in the cache, the cache is another mechanism's, or a cache is needed.
+            InputError: s is not a state or not in the cache, the cache belongs to another mechanism, or a cache is needed.
         """
         key = checked_key(key, several=True)
         batch.require_state(state, s, self.graph.n_states)
@@ -112,7 +119,7 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
         if single and not is_traced(self, key, state, s):
             target = state_index(self.graph, s)
             with at_trace_time():
-                if int(state.private) < 0:  # it met what is no state before
+                if int(state.private) < 0:  # an earlier s was not a state
                     state = batch.TrajectoryState(jnp.asarray(state.private), jnp.asarray(state.time) + 1)
                 else:
                     state = _step(key, self.kernel, state, self.cost_row(target))
@@ -127,7 +134,7 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
         return state, state.private
 
     def _sensitive(self, s: Any, cache: StepCache) -> Int[Array, "*_"]:
-        """Sensitive states, checked where they are concrete."""
+        """The sensitive states, checked if they are concrete."""
         n = self.graph.n_states
         if is_traced(s):
             whole = jnp.issubdtype(s.dtype, jnp.integer)
@@ -139,11 +146,11 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
         if cache.place is not None and not is_traced(cache):
             missing = states[np.asarray(cache.place)[states] < 0]
             if missing.size:
-                invalid("s", int(missing[0]), "make the cache with m.cache(targets) of all the states that occur", problem="")
+                invalid("s", int(missing[0]), "make the cache with m.cache(targets) for all states that occur", problem="")
         return jnp.asarray(states.astype(np.int32))
 
     def _first_words(self, start: Start) -> Words:
-        """The cumulative law of s'_0 as words."""
+        """The cumulative law of s'_0, as words."""
         if is_traced(self.chain.matrix, start):
             return split(cumulative_states(traced_initial_law(self.graph, start, float_dtype(self, start))))
         with at_trace_time():
@@ -153,17 +160,20 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
     def privatize(
         self, key: Key[Array, ""], trajectory: Trajectory, start: Start = None, check: bool = True
     ) -> Int[Array, " steps"]:
-        """A private trajectory s'_0..s'_n for s_0..s_n: state indices, int32. The run of `init` and `step` with the same key.
+        """A private trajectory s'_0..s'_n for s_0..s_n: state indices, int32. It equals the run of `init` and `step` with the same key.
 
-        trajectory: two states or more; with `check`, every transition must have positive probability (ValueError naming the step).
-        start: as in `init`; s_0 itself is never used.
+        Args:
+            key: a fresh key.
+            trajectory: the sensitive state indices, two or more.
+            start: as in `init`; s_0 itself is never used.
+            check: whether to require that every transition has positive probability (the error names the step).
         """
         key = checked_key(key)
         if is_traced(self, key, trajectory, start):
             return self.traced_draw(key, trajectory, start, check)
         targets = trajectory_indices(self.graph, trajectory, check)[1:]
         state, private = self.init(key, start)
-        with at_trace_time():  # all of it: within another's trace an index alone would be traced
+        with at_trace_time():  # for the whole block: within another function's trace, a plain index would be traced
             parts = [private[None]]
             for distinct, position in batch.segments(targets, self.graph.n_states):
                 state, path = _scan(key, self.kernel, state, self.cost_rows(distinct), position)
@@ -175,8 +185,7 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
     ) -> Int[Array, "n steps"]:
         """`n` private trajectories of one sensitive trajectory, (n, n_transitions + 1) int32.
 
-        Row i is `privatize(fold_in(key, first + i), trajectory)`: the same whatever the batch it is drawn in. Arguments as in
-        `privatize`.
+        Row i is `privatize(fold_in(key, first + i), trajectory)`, in any batch. The other arguments are those of `privatize`.
         """
         key = checked_key(key)
         if is_traced(self, key, trajectory, start, first):
@@ -191,7 +200,7 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
             return batch.draw_paths(lanes, n, self.kernel, self._stretches(targets))
 
     def traced_walks(self, trajectory: Trajectory, start: Start, check: bool) -> tuple[Neighbours, Walks]:
-        """The laws to be drawn from within a trace: those of the host where the mechanism is concrete."""
+        """The laws to draw from within a trace: those of the host if the mechanism is concrete."""
         states = trajectory_indices(self.graph, trajectory, check)
         if is_traced(self):
             return super().traced_walks(states, start, check)
@@ -223,17 +232,17 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
 
     @property
     def substitution_exact(self) -> bool:
-        """Whether all pairs of states are affordable."""
+        """Whether the losses of all pairs of states are affordable."""
         return affordable(self)
 
     @property
     def substitution_basis(self) -> str:
-        """What `substitution_loss` rests on, in words."""
+        """The basis of `substitution_loss`, in words."""
         exact = self.substitution_exact
         return "exactly computed" if exact else "the proved bound; all pairs are too many for the exact value"
 
     def substitution_loss(self, store: Store = None, progress: Progress | None = None, enough: float = np.inf) -> Parameter:
-        """The largest loss of replacing one state: exact where all pairs are affordable or a store is given, else the proved bound."""
+        """The largest loss of replacing one state, nats: exact if all pairs are affordable or a store is given, otherwise the proved bound."""
         if is_traced(self):
             return jnp.minimum(self.loss_bounds().max(), pairwise_losses(self).max())
         proved = float(self.loss_bounds().max())
@@ -249,7 +258,7 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
         return WorstPair(np.array([start, s]), np.array([start, v]), start, float(losses[s, v]), bound)
 
     def telling_start(self, s: int, v: int) -> int:
-        """The private state from which one step tells sensitive state s from v best."""
+        """The private state from which one step distinguishes sensitive state s from v best."""
         with at_trace_time():
             logs = [np.asarray(self.log_law_table(state)) for state in (s, v)]
         real = np.asarray(self.graph.neighbours.real)[: self.graph.neighbours.n_slots]
@@ -258,15 +267,15 @@ class OnlineMechanism(StepLaws, TrajectoryProtocol):
 
 
 class OneLoss(TrajectoryProtocol):
-    """A mechanism that loses the same for every substitution, in closed form (`each`), whatever the distance of the states."""
+    """Base of the mechanisms whose loss is the same for every substitution, in closed form (`each`), at any distance of the states."""
 
     @property
     def each(self) -> Parameter:
-        """What replacing one state by any other costs, nats."""
+        """The loss of replacing one state by any other, nats."""
         raise TypeError("a mechanism states what a substitution costs")
 
     def loss_bounds(self) -> Matrix:
-        """The proved bound on the loss of replacing i by j at one time: the same off the diagonal, nats."""
+        """The proved bound on the loss of replacing i by j at one time, nats: the same everywhere off the diagonal."""
         return self.each * (1.0 - np.eye(self.graph.n_states))
 
     @property
@@ -276,7 +285,7 @@ class OneLoss(TrajectoryProtocol):
 
     @property
     def substitution_basis(self) -> str:
-        """What `substitution_loss` rests on, in words."""
+        """The basis of `substitution_loss`, in words."""
         return "exactly computed" if self.substitution_exact else "the proved bound"
 
     def substitution_loss(self, store: Store = None, progress: Progress | None = None, enough: float = np.inf) -> Parameter:
@@ -284,10 +293,10 @@ class OneLoss(TrajectoryProtocol):
         return self.each
 
     def metric_rate(self) -> Parameter:
-        """The loss of replacing one state, for each nat of G_avg, at most: that of the two nearest states."""
+        """An upper bound on the loss of replacing one state, per nat of G_avg; the two nearest states determine it."""
         least = self.graph.extremes.least
         return self.each / least if least > 0 else np.inf
 
     def guarantee(self, loss: float | None = None) -> Guarantee:
-        """What the mechanism promises for one substitution; a closed form needs no margin for round-off."""
+        """The guarantee for one substitution; a closed form needs no margin for round-off."""
         return Guarantee(self.metric_rate(), self.each, self.substitution_exact)

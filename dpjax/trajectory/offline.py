@@ -1,26 +1,27 @@
-"""The offline mechanism: the whole private trajectory drawn at once from the law that the guarantee allows.
+"""The offline mechanism: draws the whole private trajectory at once, from a law with the guarantee of Mechanism 1.
 
 Given the whole sensitive trajectory w, draw a feasible o with
 
     P(o) proportional to p_0(o_0) prod_{t>=1} m(o_{t-1}, o_t) exp(-c G(o_t, w_t)),     c = epsilon / (2 rho),
 
-with m(i, j) = P_ij^lambda on the chain's edges: lambda = 0 weighs all feasible trajectories alike, lambda = 1 takes the chain itself
-as base. For w, v the log ratio of the numerators is at most c sum_t G(w_t, v_t), that of the normalisers at most
-c sum_t G(v_t, w_t): together (epsilon / rho) sum_{t>=1} G_avg(w_t, v_t), the guarantee of Mechanism 1, for every lambda and every
-base that is public. w_0 is not used.
+with m(i, j) = P_ij^lambda on the chain's edges. lambda = 0 gives all feasible trajectories the same weight; lambda = 1 takes the chain
+itself as base. For w and v, the log ratio of the numerators is at most c sum_t G(w_t, v_t), and the log ratio of the normalisers at
+most c sum_t G(v_t, w_t): together (epsilon / rho) sum_{t>=1} G_avg(w_t, v_t), the guarantee of Mechanism 1, for every lambda and every
+public base. w_0 is not used.
 
-It waits for the whole trajectory, and in return looks ahead: it makes no step from which the sensitive trajectory could not be
-followed. How much one substitution changes the law depends on the rest of the trajectory, so its single-substitution epsilon is
-a supremum over all trajectories: what is reported is the bound (epsilon / rho) G_avg. A value computed at one trajectory would be
-no guarantee, and would itself tell of it.
+The mechanism waits for the whole trajectory. In return it looks ahead: it takes no step from which it could not follow the sensitive
+trajectory. How much one substitution changes the law depends on the rest of the trajectory, so the single-substitution epsilon is
+a supremum over all trajectories. The reported value is the bound (epsilon / rho) G_avg. A value computed at one trajectory would be
+no guarantee, and would itself reveal information about that trajectory.
 
 *Messages.* With M_ij = m(i, j) on the edges and e_t(j) = exp(-c G(j, w_t)),
 
     b_n = 1,      b_{t-1}(i) = sum_{j in N(i)} M_ij e_t(j) b_t(j),
     P(o_t = j | o_{t-1} = i) = M_ij e_t(j) b_t(j) / b_{t-1}(i),
 
-so that backward filtering and forward sampling draw exactly, at |E| a step. All in logarithms, since c G passes what float64
-holds; each message is less its largest entry, which no law notices. The pure functions check nothing. Run them under float64.
+so backward filtering and forward sampling draw exactly, at a cost of |E| per step. All numbers are logarithms, since exp(c G) exceeds
+the range of float64. The largest entry of each message is subtracted from it, which changes no law. The pure functions check nothing.
+Run them under float64.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ from dpjax.trajectory.steps import Tables, TracedSteps, require_few_states
 
 
 def backward_messages(kernel: Kernel, distances: Float[Array, "transitions n"]) -> Float[Array, "steps n"]:
-    """log b_0 .. log b_n, each less its largest entry; row t - 1 of `distances` is G(., w_t)."""
+    """log b_0 .. log b_n, each minus its largest entry; row t - 1 of `distances` is G(., w_t)."""
     last = jnp.zeros_like(distances[0])
 
     def body(log_b: Float[Array, " n"], G: Float[Array, " n"]) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
@@ -68,7 +69,7 @@ def backward_messages(kernel: Kernel, distances: Float[Array, "transitions n"]) 
 def step_laws(
     kernel: Kernel, distances: Float[Array, "transitions n"], log_b: Float[Array, "transitions n"]
 ) -> Float[Array, "transitions slots"]:
-    """P(o_t = j | o_{t-1} = i) in the slots of the packed neighbours, zero on padding; row k of both arrays is of o_t's time t."""
+    """P(o_t = j | o_{t-1} = i) in the slots of the packed neighbours, zero on padding; row k of both arrays belongs to the time of o_t."""
 
     def one(x: tuple[Float[Array, " n"], Float[Array, " n"]]) -> Float[Array, " slots"]:
         return jnp.concatenate([jax.nn.softmax(block, axis=1).reshape(-1) for block in _log_weights(kernel, *x)])
@@ -99,15 +100,23 @@ _laws = jax.jit(step_laws)
 
 
 BASE_WEIGHT = Option("base_weight", 0.0, "weight of the chain in the offline mechanism's base")
-_ROUNDING = 2**-50  # so that a bound computed from a matched epsilon is not above its target
+_ROUNDING = 2**-50  # keeps a bound computed from a matched epsilon at or below its target
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class OfflineMechanism(WithinRadius, TrajectoryProtocol):
-    """An exact draw of the whole private trajectory.
+    """The offline mechanism: an exact draw of the whole private trajectory at once.
 
-    chain: irreducible. epsilon: nats, 0 or more. rho: adjacency radius in nats, positive. symmetrisation: of the adjacency, as for
-    Mechanism 1. base_weight: lambda >= 0.
+    Args:
+        chain: an irreducible `MarkovChain`.
+        epsilon: nats, finite, 0 or more.
+        rho: adjacency radius in nats, positive.
+        symmetrisation: "average" or "max" of G and its transpose, in the adjacency.
+        base_weight: the weight lambda of the chain in the base, 0 or more.
+
+    Example:
+        >>> m = dpjax.trajectory.OfflineMechanism(chain, epsilon=1.0, rho=1.0)
+        >>> m.sample(jax.random.key(0), trajectory, 100)
     """
 
     name = "offline"
@@ -124,11 +133,11 @@ class OfflineMechanism(WithinRadius, TrajectoryProtocol):
 
     @property
     def substitution_basis(self) -> str:
-        """What the single-substitution epsilon rests on: its proved bound. There is no exact value to report."""
+        """The basis of the single-substitution epsilon, in words: its proved bound. No exact value is available."""
         return "the proved bound; the exact cost depends on the rest of the trajectory"
 
     def proved_epsilon(self, target: float | int) -> float:
-        """The nominal epsilon whose proved bound for the replacement of any state, rounded up, is not above `target`."""
+        """The nominal epsilon at which the proved bound for replacing any state, rounded up, is at most `target`."""
         return target * self.rho / (self.graph.extremes.most * MARGIN) * (1 - _ROUNDING)
 
     def privatize(
@@ -136,8 +145,12 @@ class OfflineMechanism(WithinRadius, TrajectoryProtocol):
     ) -> Int[Array, " steps"]:
         """A private trajectory s'_0..s'_n for s_0..s_n: state indices, int32.
 
-        start: an index makes s'_0 public and fixed; n probabilities, or None for the chain's initial distribution, are p_0 in the
-        law above (s'_0 is then drawn from p_0 times the message of the rest, not from p_0). check: as for Mechanism 1.
+        Args:
+            key: a fresh key.
+            trajectory: the sensitive state indices, two or more.
+            start: an index makes s'_0 public and fixed. n probabilities, or None for the chain's initial distribution, are p_0 in the
+                law above; s'_0 is then drawn from p_0 times the message of the rest, not from p_0.
+            check: whether to require that every transition has positive probability (the error names the step).
         """
         key = checked_key(key)
         if is_traced(self, key, trajectory, start):
@@ -161,7 +174,7 @@ class OfflineMechanism(WithinRadius, TrajectoryProtocol):
             return self._draw(lambda law: [_begin_lanes(key, part, law) for part in lanes], states, start, n)
 
     def messages(self, states: Int[np.ndarray, " steps"]) -> Float[np.ndarray, "steps n"]:
-        """log b_t for t = 0..n, each less its largest entry."""
+        """log b_t for t = 0..n, each minus its largest entry."""
         with at_trace_time():
             distances = jnp.asarray(self.graph.distances_to(states[1:]))
             return np.asarray(_messages(self._kernel, distances))
@@ -175,7 +188,7 @@ class OfflineMechanism(WithinRadius, TrajectoryProtocol):
             return np.asarray(_laws(self._kernel, distances, messages[first + 1 : last + 1]))
 
     def forward(self, states: Int[np.ndarray, " steps"], start: Start) -> Forward:
-        """The private trajectory's law given s_0..s_n: the messages are kept, the kernels made again at each pass."""
+        """The private trajectory's law given s_0..s_n; the messages are kept, the kernels are computed again at each pass."""
         messages = self.messages(states)
 
         def kernels() -> Iterator[Float[np.ndarray, " edges"]]:
@@ -187,17 +200,17 @@ class OfflineMechanism(WithinRadius, TrajectoryProtocol):
     def tables(
         self, states: Int[np.ndarray, " steps"], start: Start, held: dict[int, Float[Array, " slots"]] | None = None
     ) -> Tables:
-        """A law for each transition, since it depends on all that is still to come."""
+        """One law for each transition, since it depends on the rest of the trajectory."""
         messages, n = self.messages(states), len(states) - 1
         laws = [self.laws(states, messages, first, last) for first, last in self.stretches(n)]
         with at_trace_time():
             return Tables(self.first_law(messages, start), list(jnp.asarray(np.concatenate(laws))), np.arange(n, dtype=np.int32))
 
     def worst_pair(self) -> WorstPair:
-        """Two trajectories of two transitions that differ at t = 1 in the pair of states whose bound is largest.
+        """Two trajectories of two transitions that differ at t = 1, in the pair of states with the largest bound.
 
-        What a substitution costs depends on the rest of the trajectory: s_2 and the public s'_0 are those that show most, and the
-        exact value is for these two trajectories. Tries n^2 contexts: small chains.
+        The loss of a substitution depends on the rest of the trajectory: s_2 and the public s'_0 are chosen to make it largest, and the
+        exact value holds for these two trajectories. It tries n^2 combinations, so use it on small chains.
         """
         bounds, n = self.loss_bounds(), self.graph.n_states
         s, v = (int(i) for i in np.unravel_index(np.argmax(bounds), bounds.shape))
@@ -207,7 +220,7 @@ class OfflineMechanism(WithinRadius, TrajectoryProtocol):
         return WorstPair(np.array([start, s, last]), np.array([start, v, last]), start, max(losses), float(bounds[s, v]))
 
     def _loss_of(self, start: int, w: tuple[int, int], v: tuple[int, int]) -> float:
-        """The largest log-ratio, either way, of the laws of (s'_1, s'_2) given s_1, s_2 = w and = v."""
+        """The largest log ratio, in either direction, of the laws of (s'_1, s'_2) given (s_1, s_2) = w and = v."""
         edges, logs = self.graph.arrivals, []
         ends = np.repeat(np.arange(self.graph.n_states), np.diff(edges.offsets))
         for word in (w, v):
@@ -234,14 +247,14 @@ class OfflineMechanism(WithinRadius, TrajectoryProtocol):
         return law / law.sum()
 
     def traced_steps(self, states: Any, start: Start, dtype: Any) -> TracedSteps:
-        """The private trajectory as laws within a trace, a law for each transition."""
+        """The private trajectory within a trace, with one law for each transition."""
         kernel, graph, targets = self._kernel_in(dtype), self.graph, states[1:]
         if is_traced(targets):
             require_few_states(graph.n_states)
             distances = rows_at(jnp.asarray(graph.all_distances(), dtype).T, targets)
         else:
             distances = jnp.asarray(graph.distances_to(targets), dtype)
-        known = kernel.scale + kernel.prior_weight + kernel.neighbours.lengths.sum()  # NaN where one is
+        known = kernel.scale + kernel.prior_weight + kernel.neighbours.lengths.sum()  # NaN if one of them is
         distances = jnp.where(jnp.isnan(known), jnp.nan, distances)
         log_b = _messages(kernel, distances)
         p_0 = traced_initial_law(graph, start, dtype)

@@ -1,24 +1,22 @@
 """The protocol of mechanisms on a trajectory, and their registry.
 
-A mechanism is a frozen value and a pytree: it checks concrete arguments and hands numbers to pure functions. `TrajectoryProtocol` is what
-everything else calls: draws (`privatize`, `sample`; `init` and `step` of those that run online), the exact law of its output, its
-neighbouring relation, the proved bound on what one substitution loses, and `matched`, the same mechanism at a target. Sweeps, the
-comparison, the audit and the reports know a mechanism by these methods alone.
+A mechanism is a frozen value and a pytree: it checks concrete arguments and passes numbers to pure functions. Sweeps, the comparison, the audit
+and the reports call only `TrajectoryProtocol`: draws (`privatize`, `sample`; also `init` and `step` of an online mechanism), the exact law of
+the output, the neighbouring relation, the proved bound on the loss of one substitution, and `matched`, the same mechanism at a target.
 
-Two numbers make promises comparable ("epsilon = 1, rho = 1" and "epsilon = 1, b = 1" are different ones). Both are about replacing one
-state i by another state j at one time, in nats (`Guarantee`):
+Two numbers make guarantees comparable ("epsilon = 1, rho = 1" and "epsilon = 1, b = 1" are different guarantees). Both are about
+replacing one state i by another state j at one time, in nats (`Guarantee`):
 
     metric rate           the loss is at most rate * G_avg(i, j):  epsilon / rho, for Mechanism 2 (epsilon / b) / min G_avg
-    single substitution   the largest loss over all i and j: exact where all pairs are affordable, else its proved bound
+    single substitution   the largest loss over all i and j: exact if all pairs are affordable, otherwise its proved bound
 
-*The registry.* `register` files a mechanism under a word, its kind, with the options that its builder takes; `kinds` lists them and `make`
+*The registry.* `register` adds a mechanism under a word, its kind, with the options of its builder; `kinds` lists them and `make`
 builds one, at a nominal epsilon or matched to a target. An implementation registers itself, in its own file.
 
-*What a given (epsilon, rho) protects on a given chain*, in words (`protection`). An adjacency radius means nothing by itself: on a chain whose
-states are all further apart than rho adjacent trajectories differ in no state after the first, and an epsilon for adjacent trajectories then
-promises nothing at all. The report shows the single-substitution epsilon beside it: the exact one where all pairs of states are affordable, its
-proved bound, said to be one, elsewhere. For the offline mechanism the bound is all there is: what one substitution costs depends on the rest of
-the trajectory.
+*What an (epsilon, rho) protects on a chain*, in words (`protection`). An adjacency radius means nothing by itself: if all distinct states of a
+chain are further apart than rho, adjacent trajectories differ in no state after the first, and an epsilon for them promises nothing. So the
+report also shows the single-substitution epsilon: the exact one if all pairs of states are affordable, otherwise its proved bound, marked as
+such. For the offline mechanism only the bound is available: the loss of one substitution depends on the rest of the trajectory.
 """
 
 from __future__ import annotations
@@ -54,25 +52,25 @@ _Self = TypeVar("_Self", bound="TrajectoryProtocol")
 
 
 class Guarantee(NamedTuple):
-    """What a mechanism promises for the replacement of one state at one time, nats."""
+    """The guarantee of a mechanism for replacing one state at one time, nats."""
 
     rate: Parameter  # the loss is at most rate * G_avg(i, j)
-    substitution: Parameter  # the largest loss over all pairs of states, from above
-    exact: bool  # whether `substitution` is exact, or a proved bound
+    substitution: Parameter  # an upper bound on the largest loss over all pairs of states
+    exact: bool  # whether `substitution` is exact, up to a margin for round-off, or a proved bound
 
 
 class WorstPair(NamedTuple):
-    """Two trajectories w and v at which a claim about one substitution is most nearly attained, and where the outputs begin."""
+    """Two trajectories w and v whose exact loss is closest to the claim for one substitution, and the first private state."""
 
     w: Int[np.ndarray, " steps"]
     v: Int[np.ndarray, " steps"]
     start: int | None  # the public first private state
-    exact: float  # the exact loss at these two, nats
-    bound: float  # what is proved of it
+    exact: float  # the exact loss at these two trajectories, nats
+    bound: float  # the proved bound at these two trajectories, nats
 
 
 class TrajectoryProtocol(OnChain):
-    """A mechanism that makes a private trajectory of a sensitive one. Subclasses are frozen dataclasses with a field `epsilon`."""
+    """Base of the mechanisms that map a sensitive trajectory to a private one. Subclasses are frozen dataclasses with a field `epsilon`."""
 
     name: ClassVar[str]  # a word for tables
     feasible: ClassVar[bool] = True  # whether every private trajectory is a path of the chain
@@ -102,7 +100,7 @@ class TrajectoryProtocol(OnChain):
     def tables(
         self, states: Int[np.ndarray, " steps"], start: Start, held: dict[int, Float[Array, " slots"]] | None = None
     ) -> Tables:
-        """The same law in the slots of the packed neighbours. held: laws of single states, kept from call to call."""
+        """`forward` in the slots of the packed neighbours. held: laws of single states, kept from call to call."""
         raise TypeError("a mechanism states its law")
 
     def draws(self, states: Int[np.ndarray, " steps"], tables: Tables) -> Any:
@@ -112,11 +110,11 @@ class TrajectoryProtocol(OnChain):
         return Walks(batch.cumulative_on_host(tables.first), laws, tables.position)
 
     def traced_steps(self, states: Any, start: Start, dtype: Any) -> TracedSteps:
-        """The same law within a trace."""
+        """`forward` within a trace."""
         raise TypeError("a mechanism states its law within a trace")
 
     def traced_walks(self, trajectory: Trajectory, start: Start, check: bool) -> tuple[Neighbours, Walks]:
-        """The neighbours and cumulative laws to be drawn from within a trace: the host's, or in the type of what is traced."""
+        """The neighbours and cumulative laws to draw from within a trace: those of the host, or in the type of the traced values."""
         states = trajectory_indices(self.graph, trajectory, check)
         if not is_traced(self, states, start):
             first, laws, at = self.tables(states, start)
@@ -132,7 +130,7 @@ class TrajectoryProtocol(OnChain):
         if is_traced(states):
             position = jnp.where(states_within(states, self.graph.n_states)[0] >= 0, position, -1)
         known = ~jnp.isnan(steps.laws).any(axis=1)
-        position = jnp.where((position >= 0) & known[position], position, -1)  # no draw from a law that is none
+        position = jnp.where((position >= 0) & known[position], position, -1)  # never draw from a law of NaN
         return steps.neighbours, Walks(split(cumulative_states(steps.first)), tables, position)
 
     def traced_draw(
@@ -146,7 +144,7 @@ class TrajectoryProtocol(OnChain):
         return walks.draw(neighbours, key, first, n)
 
     def exact_law(self, trajectory: Trajectory, start: Start = None, check: bool = True) -> Any:
-        """The exact law of `privatize(key, trajectory, start)`; a `TracedLaw`, not rounded, where an argument or parameter is traced."""
+        """The exact law of `privatize(key, trajectory, start)`; a `TracedLaw`, not rounded, if an argument or parameter is traced."""
         states = trajectory_indices(self.graph, trajectory, check)
         if is_traced(self, states, start):
             dtype = float_dtype(self, start)
@@ -183,27 +181,27 @@ class TrajectoryProtocol(OnChain):
 
     @property
     def substitution_basis(self) -> str:
-        """What `substitution_loss` rests on, in words."""
+        """The basis of `substitution_loss`, in words."""
         return "exactly computed" if self.substitution_exact else "the proved bound"
 
     def substitution_loss(self, store: Store = None, progress: Progress | None = None, enough: float = np.inf) -> Parameter:
-        """The largest loss of replacing one state, nats: exact where that is affordable, else proved.
+        """The largest loss of replacing one state, nats: exact if that is affordable, otherwise the proved bound.
 
-        Found without a margin for round-off; a loss above `enough` may come back as any number above it. Store and progress as for
+        It has no margin for round-off. If the loss exceeds `enough`, any number above `enough` may be returned. store and progress as for
         `pairwise_losses`.
         """
         largest = self.loss_bounds().max()
         return largest if is_traced(largest) else float(largest)
 
     def metric_rate(self) -> Parameter:
-        """The loss of replacing one state, for each nat of G_avg, at most; inf where a pair at distance zero can lose."""
+        """An upper bound on the loss of replacing one state, per nat of G_avg; inf if two states at distance zero can be distinguished."""
         G = self.graph.all_distances()
         bounds = self.loss_bounds()
         with np.errstate(divide="ignore", invalid="ignore"):
             return float(np.where(bounds > 0, bounds / ((G + G.T) / 2), 0.0).max())
 
     def guarantee(self, loss: float | None = None) -> Guarantee:
-        """What the mechanism promises for one substitution. loss: its `substitution_loss`, where it is known already."""
+        """The guarantee for one substitution. loss: the value of `substitution_loss`, if it is already known."""
         found = self.substitution_loss() if loss is None else loss
         return Guarantee(self.metric_rate(), found * MARGIN, self.substitution_exact)
 
@@ -212,7 +210,7 @@ class TrajectoryProtocol(OnChain):
         return dataclasses.replace(self, epsilon=epsilon)  # type: ignore[type-var]
 
     def proved_epsilon(self, target: float | int) -> float:
-        """The nominal epsilon whose proved bound for the replacement of any state is `target`; bounds are proportional to epsilon."""
+        """The nominal epsilon at which the proved bound for replacing any state is `target`; bounds are proportional to epsilon."""
         largest = float(self.at(1.0).loss_bounds().max())
         calibration.require_losing(largest)
         return target / (largest * MARGIN)
@@ -230,31 +228,35 @@ class TrajectoryProtocol(OnChain):
         tolerance: float = calibration.CLOSE,
         **options: Any,
     ) -> _Self:
-        """The mechanism on `chain` at the single-substitution epsilon `epsilon`, nats; options as the class takes them."""
+        """The mechanism on `chain` at the single-substitution epsilon `epsilon`, nats. options: the other arguments of the class."""
         return cls(chain, epsilon=1.0, **options).matched(epsilon, tolerance)  # type: ignore[call-arg]
 
     def worst_pair(self) -> WorstPair:
-        """Two trajectories that differ in one state, at which the proved bound is most nearly attained: what an audit draws at."""
+        """Two trajectories that differ in one state and at which the proved bound is closest to being attained, for the audit."""
         raise TypeError("a mechanism states at which trajectories its claim is tight")
 
 
 def require_mechanism(m: Any) -> None:
-    """ValueError for anything but a mechanism on trajectories."""
+    """Require a mechanism on trajectories; raises InputError."""
     require_kind(m, "m", TrajectoryProtocol, "give a TrajectoryMechanism, ChenMechanism or OfflineMechanism")
 
 
 def exact_law(m: TrajectoryProtocol, trajectory: Trajectory, start: Start = None, check: bool = True) -> Any:
-    """The exact law of `m.privatize(key, trajectory, start)`, for every mechanism; arguments as there.
+    """The exact law of `m.privatize(key, trajectory, start)`, for every mechanism; the arguments are those of `privatize`.
 
-    Float64 on the host where everything is concrete. Where the trajectory, the start, a parameter or the chain's probabilities are traced it
-    is a `TracedLaw` of the same names, in their floating-point type, not rounded, and differentiable.
+    Returns:
+        An `ExactLaw`, float64 on the host. If the trajectory, the start, a parameter or the chain's probabilities are traced: a
+        `TracedLaw` with the same names, in their floating-point type, not rounded and differentiable.
+
+    Example:
+        >>> dpjax.trajectory.exact_law(m, trajectory).exceedance(3.0)
     """
     require_mechanism(m)
     return m.exact_law(trajectory, start, check)
 
 
 class ProtectionReport(NamedTuple):
-    """Numbers in nats; pairs are unordered pairs of distinct states. `print(report)` gives sentences."""
+    """What a mechanism protects on its chain, in nats; pairs are unordered pairs of distinct states. `print(report)` gives sentences."""
 
     epsilon: Parameter
     adjacency: str
@@ -263,12 +265,12 @@ class ProtectionReport(NamedTuple):
     pairs_within_rho: int  # pairs that may replace each other once between adjacent trajectories
     g_min: float  # smallest G_sym of distinct states
     g_max: float
-    most_differences: float  # the most states in which adjacent trajectories may differ: floor(rho / g_min), inf where g_min is 0
+    most_differences: float  # most states in which adjacent trajectories differ: floor(rho / g_min), inf if g_min is 0
     vacuous: bool  # no two trajectories that differ after the first state are adjacent
-    substitution_epsilon: float  # replacing any one state by any other: exact, or its proved bound
+    substitution_epsilon: float  # for replacing any one state by any other: exact, or its proved bound
     substitution_bound: float  # the proved bound
     exact: bool  # whether substitution_epsilon is exact
-    basis: str  # what substitution_epsilon rests on, in words
+    basis: str  # the basis of substitution_epsilon, in words
 
     def __str__(self) -> str:
         lines = [
@@ -286,9 +288,9 @@ class ProtectionReport(NamedTuple):
 
 
 def protection(m: TrajectoryProtocol) -> ProtectionReport:
-    """On the host: what `m` protects on its chain, in words. Needs the distances of all pairs of states."""
+    """On the host: a `ProtectionReport`, what `m` protects on its chain. Needs the distances of all pairs of states."""
     require_mechanism(m)
-    require_concrete(m, "m", "words need numbers: call it outside the transformed function")
+    require_concrete(m, "m", "the report needs numbers: call it outside the transformed function")
     upper = np.triu_indices(m.graph.n_states, 1)
     adjacency, guarantee = m.adjacency, m.guarantee()
     apart = adjacency.apart(m.graph.all_distances())[upper]
@@ -312,17 +314,17 @@ def protection(m: TrajectoryProtocol) -> ProtectionReport:
 
 
 class Option(NamedTuple):
-    """A number that the builder of a kind takes besides the chain and epsilon."""
+    """A numeric option of a kind's builder, besides the chain and epsilon."""
 
     name: str
     default: float | int
     long_name: str
     units: str = "1"
-    positive: bool = False  # more than 0; else 0 or more
+    positive: bool = False  # greater than 0; otherwise 0 or more
     whole: bool = False  # a whole number, 1 or more
 
     def check(self, value: Any) -> None:
-        """ValueError unless `value` will do."""
+        """Require a value in the option's range; raises InputError."""
         if self.whole:
             require_whole(value, self.name, "give a whole number, 1 or more", least=1)
         elif self.positive:
@@ -336,7 +338,7 @@ Builder = Callable[..., TrajectoryProtocol]  # (chain, *, epsilon, **options)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Kind:
-    """A registered mechanism. long_name: in tables; label: in legends; style: the number of its line style in figures."""
+    """A registered mechanism. long_name: for tables; label: for legends; style: the number of its line style in figures."""
 
     kind: str
     build: Builder
@@ -345,10 +347,10 @@ class Kind:
     label: str
     style: int
     place: int
-    compared: bool  # a line of `dpjax compare --trajectory`
-    audited: bool  # a line of `dpjax audit` where no mechanism is named
-    ours: bool  # whether it is the papers' own
-    law_for_each_step: bool  # whether it has a law for each step of the trajectory, not for each distinct state
+    compared: bool  # whether `dpjax compare --trajectory` shows it
+    audited: bool  # whether `dpjax audit` draws it when no mechanism is named
+    ours: bool  # whether it is one of the papers' own mechanisms
+    law_for_each_step: bool  # whether it has one law for each step of the trajectory, instead of one for each distinct state
     note: str
 
 
@@ -360,13 +362,13 @@ class Made(NamedTuple):
 
     @property
     def epsilon(self) -> float:
-        """The nominal epsilon that it runs at."""
+        """The nominal epsilon of the mechanism."""
         return float(self.mechanism.epsilon)
 
 
 _KINDS: dict[str, Kind] = {}
-_TAKEN = ("chain", "kind", "epsilon", "matched", "tolerance")  # what `make` takes itself
-_LAST = 1000  # the place of a kind that names none
+_TAKEN = ("chain", "kind", "epsilon", "matched", "tolerance")  # arguments of `make` itself
+_LAST = 1000  # the default place
 
 
 def register(
@@ -384,21 +386,21 @@ def register(
     law_for_each_step: bool = False,
     note: str = "a path of the chain",
 ) -> None:
-    """File a mechanism under the word `kind`; sweeps, the comparison and the audit then know it.
+    """Register a mechanism under the word `kind`; sweeps, the comparison and the audit then know it.
 
     Args:
         kind: the word, of letters, digits and hyphens.
-        build: build(chain, epsilon=, **options) makes one; a class will do.
-        options: what else it takes. Two kinds may share an option only where it is the same.
-        long_name: for tables; label: for legends, the long name unless given.
-        style: the number of its line style in figures, the next free one unless given.
-        place: its place in lists, the end unless given.
-        compared: whether `dpjax compare --trajectory` shows it; audited: whether `dpjax audit` draws it where no mechanism is named.
-        ours: whether a verdict says ours or a baseline; note: what the comparison says of its output.
-        law_for_each_step: whether its `tables` hold a law for each step, not for each distinct state.
+        build: build(chain, epsilon=, **options) makes a mechanism; a class is possible.
+        options: the other arguments of `build`. Two kinds may share an option only if it is identical.
+        long_name: the name in tables; label: the name in legends, by default the long name.
+        style: the number of its line style in figures; by default the next free one.
+        place: its place in lists; by default the end.
+        compared: whether `dpjax compare --trajectory` shows it; audited: whether `dpjax audit` draws it when no mechanism is named.
+        ours: whether a verdict calls it ours or a baseline; note: the comparison's note on its output.
+        law_for_each_step: whether its `tables` hold one law for each step, instead of one for each distinct state.
 
     Raises:
-        ValueError: the word is taken by another builder, or an option's name by another option.
+        InputError: the word belongs to another builder, or an option's name to another option.
     """
     known = _KINDS.get(kind)
     require(known is None or known.build == build, "kind", kind, "it is registered already: choose another word")
@@ -406,7 +408,7 @@ def register(
     others = {option.name: option for one in _KINDS.values() if one.kind != kind for option in one.options}
     for option in options:
         own = option.name.isidentifier() and option.name not in _TAKEN
-        require(own, "option", option.name, f"choose a name that Python allows, and none of {', '.join(_TAKEN)}")
+        require(own, "option", option.name, f"choose a valid Python name other than {', '.join(_TAKEN)}")
         same = others.get(option.name, option) == option
         require(same, f"option {option.name} of kind", kind, "another kind has an option of that name: share it, or rename yours")
     taken = {one.style for one in _KINDS.values()}
@@ -426,11 +428,11 @@ def register(
     )
 
 
-_FIRST_FREE_STYLE = 7  # the built-in kinds say theirs
+_FIRST_FREE_STYLE = 7  # the built-in kinds use 0 to 6
 
 
 def unregister(kind: str) -> None:
-    """Take a kind out of the registry; nothing happens where there is none."""
+    """Remove a kind from the registry; an unknown kind is ignored."""
     _KINDS.pop(kind, None)
 
 
@@ -445,7 +447,7 @@ def options() -> dict[str, Option]:
 
 
 def find(kind: str, argument: str = "kind") -> Kind:
-    """The registered mechanism `kind`; "package.module:kind" imports the module first, which registers it. ValueError for none."""
+    """The registered mechanism `kind`; "package.module:kind" imports the module first, which registers it. Raises InputError."""
     module, colon, word = kind.partition(":") if isinstance(kind, str) else ("", "", kind)
     if colon:
         try:
@@ -473,9 +475,13 @@ def make(
 ) -> Made:
     """On the host: the mechanism `kind` on `chain`, with its guarantee.
 
-    epsilon: nominal; with `matched` the single-substitution epsilon to run at, met within `tolerance` of it, relative. given: options
-    of any kind; those that this one does not take are not read, so that one table serves many kinds. ValueError for an unknown kind or
-    option.
+    Args:
+        epsilon: the nominal epsilon in nats; with `matched`, the target for the single-substitution epsilon.
+        tolerance: relative tolerance of `matched`.
+        given: options of any kind; those of other kinds are ignored, so that one table serves many kinds.
+
+    Example:
+        >>> dpjax.trajectory.make(chain, "mechanism1", epsilon=1.0, rho=0.5).guarantee.substitution
     """
     one, known = find(kind), options()
     for name in given:

@@ -1,16 +1,18 @@
-"""k-ary randomised response: each state of a trajectory reported on its own (Warner 1965; Kairouz, Bonawitz and Ramage 2016).
+"""k-ary randomised response: each state of a trajectory is reported independently (Warner 1965; Kairouz, Bonawitz and Ramage 2016).
 
-With n states and beta = 1/(n - 1 + e^epsilon), the reported state is the sensitive one with probability tau = e^epsilon beta and any
-other one with probability beta. Replacing one sensitive state at one time changes the probability of any output by a factor of at
-most tau/beta = e^epsilon, attained: the single-substitution epsilon is epsilon exactly, at every time, the first included. The chain
-is not used, and the output need not be a path of it: its empirical entropy is infinite unless every transition is possible.
+With n states and beta = 1/(n - 1 + e^epsilon), the reported state is the sensitive one with probability tau = e^epsilon beta, and any
+other state with probability beta each. Replacing one sensitive state at one time changes the probability of any output by a factor of at
+most tau/beta = e^epsilon, and this factor is attained: the single-substitution epsilon is exactly epsilon, at every time, the first
+included. The mechanism does not use the chain, and its output need not be a path of the chain: the empirical entropy is infinite unless
+every transition is possible.
 
-Restricted to what can follow the private state before, randomised response is Mechanism 2 of the trajectory paper,
-`dpjax.ChenMechanism(chain, epsilon=epsilon, b=1)`: n becomes the number of neighbours, and a sensitive state that is not among them
-gives a uniform choice.
+Restricted to the states that can follow the previous private state, randomised response is Mechanism 2 of the trajectory paper,
+`dpjax.ChenMechanism(chain, epsilon=epsilon, b=1)`: n becomes the number of neighbours, and if the sensitive state is not among them the
+choice is uniform.
 
-Exact laws. q_t puts tau on s_t and beta elsewhere, independently over time, so E G(s'_t, s_t) = beta sum_y G(y, s_t), P(s'_t != s_t) =
-1 - tau, and with E edges, out(s), in(s) and a = tau - beta the probability that a reported transition is possible is
+*Exact laws.* The reports are independent over time; the law at time t puts tau on s_t and beta on every other state. So
+E G(s'_t, s_t) = beta sum_y G(y, s_t) and P(s'_t != s_t) = 1 - tau. With E edges, the degrees out(s) and in(s), and a = tau - beta, a
+reported transition is possible with probability
 
     beta^2 E + a beta (out(s_{t-1}) + in(s_t)) + a^2 1[P(s_{t-1}, s_t) > 0].
 """
@@ -59,7 +61,7 @@ from dpjax.trajectory.traced import TracedLaw
 
 @jax.jit
 def respond(key: Key[Array, ""], states: Int[Array, " steps"], n: Int[Array, ""], keep: Float[Array, ""]) -> Int[Array, " steps"]:
-    """Each state kept with probability `keep`, else one of the n - 1 others, uniformly; -1 for none and where `keep` is NaN; pure."""
+    """Each state kept with probability `keep`, otherwise one of the other n - 1, uniformly; -1 for an invalid state or if `keep` is NaN."""
     for_coin, for_other = jax.random.split(key)
     kept = open_uniform(for_coin, states.shape, keep.dtype) < keep
     other = jax.random.randint(for_other, states.shape, 0, n - 1, states.dtype)
@@ -68,7 +70,7 @@ def respond(key: Key[Array, ""], states: Int[Array, " steps"], n: Int[Array, ""]
 
 
 class Reports(NamedTuple):
-    """Reported trajectories ready to be drawn."""
+    """The inputs of reported trajectories, ready to be drawn."""
 
     states: Int[np.ndarray, " steps"] | Int[Array, " steps"]
     n: Int[np.ndarray, ""]
@@ -86,7 +88,7 @@ class ReportedLaw(ExactLaw):
     """The exact law of reports, which are independent over time."""
 
     def exceedance(self, v: Any) -> Any:
-        """P(max_t V_t > v), strictly, t = 0 included; v (nats) a number or an array of thresholds, the result of its shape."""
+        """P(max_t V_t > v), strictly, t = 0 included. v: a threshold in nats, or an array of them; the result has its shape."""
         if is_traced(v):
             return super().exceedance(v)
         thresholds = thresholds_of(v)
@@ -99,26 +101,26 @@ class ReportedLaw(ExactLaw):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class TracedReports(TracedLaw):
-    """The same within a trace."""
+    """`ReportedLaw` within a trace."""
 
-    lengths: Float[Array, "n n"] = dataclasses.field(repr=False)  # W, +inf where there is no edge
+    lengths: Float[Array, "n n"] = dataclasses.field(repr=False)  # W, +inf for a missing edge
 
     @property
     def expected_entropy(self) -> Float[Array, ""]:
-        """E H_n, nats a transition; infinite where some transition is impossible."""
+        """E H_n, nats per transition; infinite if some transition is impossible."""
         finite = jnp.where(jnp.isfinite(self.lengths), self.lengths, 0)
         mean = jnp.einsum("ti,io,to->t", self.marginals[:-1], finite, self.marginals[1:], precision="highest").mean()
         return jnp.where(jnp.isfinite(self.lengths).all(), mean, jnp.inf)
 
     def exceedance(self, v: Any) -> Float[Array, "*thresholds"]:
-        """P(max_t V_t > v), strictly, t = 0 included; v (nats) a number or an array of thresholds, the result of its shape."""
+        """P(max_t V_t > v), strictly, t = 0 included. v: a threshold in nats, or an array of them; the result has its shape."""
         over = self.step_exceedance(v)
         before = jnp.cumprod(1 - over, axis=0)
         return over[0] + jnp.sum(over[1:] * before[:-1], axis=0)
 
 
 def _int32(graph: Any, states: Any) -> Any:
-    """State indices as int32; -1 for a traced one that is none."""
+    """State indices as int32; a traced index out of range becomes -1."""
     return states_within(states, graph.n_states) if is_traced(states) else states.astype(np.int32)
 
 
@@ -127,7 +129,19 @@ _draw = jax.jit(Reports.draw, static_argnums=4)
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RandomisedResponse(OneLoss):
-    """Randomised response over the states of `chain`; epsilon > 0 nats, for one state at one time."""
+    """Randomised response over the states of `chain`: each state is reported independently.
+
+    Args:
+        chain: a `MarkovChain`, irreducible; only its states matter for the draws.
+        epsilon: nats, positive and finite, for one state at one time.
+
+    Source:
+        Warner (1965); Kairouz, Bonawitz and Ramage (2016).
+
+    Example:
+        >>> m = dpjax.trajectory.RandomisedResponse(chain, epsilon=1.0)
+        >>> m.privatize(jax.random.key(0), trajectory)
+    """
 
     name = "randomised-response"
     feasible = False
@@ -149,7 +163,7 @@ class RandomisedResponse(OneLoss):
 
     @property
     def each(self) -> Parameter:
-        """epsilon, attained at every pair of states."""
+        """epsilon: the loss of replacing one state, attained at every pair of states; nats."""
         epsilon = sound(self.checked().epsilon, positive)
         return epsilon if is_traced(epsilon) else float(epsilon)
 
@@ -159,12 +173,12 @@ class RandomisedResponse(OneLoss):
 
     @property
     def keep(self) -> Parameter:
-        """tau."""
+        """tau: the probability that the sensitive state is reported."""
         return 1 / (1 + (self.graph.n_states - 1) * self._shrink)
 
     @property
     def other(self) -> Parameter:
-        """beta."""
+        """beta: the probability of each other state."""
         return self.keep * self._shrink
 
     @property
@@ -218,7 +232,7 @@ class RandomisedResponse(OneLoss):
     def privatize(
         self, key: Key[Array, ""], trajectory: Trajectory, start: Start = None, check: bool = False
     ) -> Int[Array, " steps"]:
-        """A reported trajectory, s'_0 included: state indices, int32. start is not read: s_0 is reported as any other state."""
+        """A reported trajectory, s'_0 included: state indices, int32. `start` is ignored: s_0 is reported like every other state."""
         key = checked_key(key)
         states = _int32(self.graph, trajectory_indices(self.graph, trajectory, check))
         return respond(key, jnp.asarray(states), jnp.int32(self.graph.n_states), jnp.float32(self.keep))
@@ -237,7 +251,7 @@ class RandomisedResponse(OneLoss):
         return Reports(_int32(self.graph, states), np.asarray(self.graph.n_states, np.int32), keep)
 
     def forward(self, states: Int[np.ndarray, " steps"], start: Start) -> Forward:
-        """The reports as a Markov chain on the chain's edges: right where every pair of states is an edge."""
+        """The reports as a Markov chain on the chain's edges; valid only if every pair of states is an edge."""
         ends = np.repeat(np.arange(self.chain.n_states), np.diff(self.graph.arrivals.offsets))
 
         def kernels() -> Iterator[Float[np.ndarray, " edges"]]:
@@ -248,7 +262,7 @@ class RandomisedResponse(OneLoss):
     def tables(
         self, states: Int[np.ndarray, " steps"], start: Start, held: dict[int, Float[Array, " slots"]] | None = None
     ) -> Tables:
-        """The law of each report over all states: they are independent, so there is no row for each state."""
+        """The law of each report over all states. The reports are independent, so a law has no row for each state."""
         distinct, position = np.unique(states[1:], return_inverse=True)
         laws = [jnp.asarray(self.law(int(s))) for s in distinct]
         return Tables(self.law(int(states[0])), laws, position.astype(np.int32))
@@ -258,7 +272,7 @@ class RandomisedResponse(OneLoss):
         return self._reports(states)
 
     def exact_law(self, trajectory: Trajectory, start: Start = None, check: bool = False) -> Any:
-        """The exact law of `privatize`; where some transition is impossible the moments of the entropy are infinite."""
+        """The exact law of `privatize`; the moments of the entropy are infinite if some transition is impossible."""
         states = trajectory_indices(self.graph, trajectory, check)
         if is_traced(self, states):
             return self._traced_law(states)
@@ -286,7 +300,7 @@ class RandomisedResponse(OneLoss):
         return TracedReports(marginals, expected_error, self.infeasible_rate(states), errors, lengths)
 
     def _lengths(self, dtype: Any) -> Float[Array, "n n"]:
-        """W of every pair of states within a trace, +inf where there is no edge."""
+        """W of every pair of states within a trace, +inf for a missing edge."""
         graph = self.graph
         if isinstance(graph, TracedGraph):
             return graph.lengths
@@ -296,7 +310,7 @@ class RandomisedResponse(OneLoss):
     def entropies(
         self, tables: Tables, lengths: Int[np.ndarray, " lengths"]
     ) -> tuple[Float[np.ndarray, " lengths"], Float[np.ndarray, " lengths"]]:
-        """As in every mechanism; both infinite where some transition is impossible."""
+        """Mean and standard deviation of the empirical entropy for each length; both infinite if some transition is impossible."""
         if not self._complete:
             return np.full(len(lengths), np.inf), np.full(len(lengths), np.inf)
         ends = np.repeat(np.arange(self.chain.n_states), np.diff(self.graph.arrivals.offsets))
@@ -304,7 +318,7 @@ class RandomisedResponse(OneLoss):
         return entropies(self.graph.arrivals, tables.first, kernels, lengths)
 
     def worst_pair(self) -> WorstPair:
-        """Any two states: the bound is attained at each pair."""
+        """Any two states, since the bound is attained at each pair."""
         return WorstPair(np.array([0, 0]), np.array([0, self.chain.n_states - 1]), None, self.each, self.each)
 
     @property

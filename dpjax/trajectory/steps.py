@@ -1,12 +1,12 @@
-"""Mechanisms that draw one step at a time, by their laws: pi(. | s, i), tabulated, kept for a stream, or traced.
+"""Mechanisms that draw one step at a time, by the law of the next private state pi(. | s, i).
 
-The next private state depends on the private state before it and on the sensitive state that arrives: K_s(i, o) = pi(o | s, i). Draws, the
-exact law, the losses and the joint chain need nothing else of a mechanism.
+The next private state depends on the previous private state i and on the arriving sensitive state s: K_s(i, o) = pi(o | s, i). Draws,
+the exact law, the losses and the joint chain need nothing else of a mechanism.
 
-*Three ways to a law.* On the host (`law_tables`): float64, by one compiled program. Kept for a stream (`cache`): the cumulative laws of every
-row for a set of sensitive states, as whole numbers that a step reads without float64; the exact ones of the host where the mechanism is
-concrete. Within a trace (`laws_in`): in the type of the traced parameters, differentiable; the law of each target is computed again in the
-backward pass and not stored.
+*Three forms of a law.* On the host (`law_tables`): float64, by one compiled program. Cached for a stream (`cache`): the cumulative laws
+of every row for a set of sensitive states, as whole numbers that a step reads without float64; they are the exact laws of the host if the
+mechanism is concrete. Within a trace (`laws_in`): in the type of the traced parameters, differentiable; the backward pass computes the
+law of each target again and does not store it.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ from dpjax.trajectory.kernel import (
     split_on_host,
 )
 
-_UNSOUND = np.uint32(2**32 - 1)  # in the place of a digest: laws that are no numbers
-WHOLE = 2**22  # numbers of the laws of all states up to which they are tabulated unasked: 32 MiB
+_UNSOUND = np.uint32(2**32 - 1)  # replaces the digest if a law is NaN
+WHOLE = 2**22  # size of the laws of all states up to which they are tabulated without being asked for: 32 MiB
 
 
 class Tables(NamedTuple):
-    """The private trajectory as laws to be tabulated: s'_0 has the law `first`, transition t the law `laws[position[t]]` of every row.
+    """The private trajectory as tabulated laws: `first` is the law of s'_0, `laws[position[t]]` has the law of every row at transition t.
 
     A law has one number for each slot of the packed neighbours.
     """
@@ -65,13 +65,13 @@ class Tables(NamedTuple):
     position: Int[np.ndarray, " transitions"]
 
     def kernels(self, arrivals: Arrivals) -> Iterator[Float[np.ndarray, " edges"]]:
-        """The law of each transition, by arriving edge."""
+        """The law of each transition, in the order of `Arrivals`."""
         kernels = [np.asarray(law)[arrivals.slots] for law in self.laws]
         return (kernels[at] for at in self.position)
 
 
 class TracedSteps(NamedTuple):
-    """The same within a trace: the packed neighbours in one floating-point type, and the laws as one array."""
+    """`Tables` within a trace: the packed neighbours in one floating-point type, and the laws as one array."""
 
     neighbours: Neighbours
     first: Float[Array, " n"]
@@ -79,7 +79,7 @@ class TracedSteps(NamedTuple):
     position: Int[Array, " transitions"] | Int[np.ndarray, " transitions"]
 
     def kernels(self) -> Float[Array, "transitions slots"]:
-        """The law of each transition; NaN where its state is none."""
+        """The law of each transition; NaN for an invalid state."""
         return rows_at(self.laws, self.position)
 
 
@@ -90,22 +90,22 @@ _law_tables = jax.jit(batch.law_tables)
 
 @functools.partial(jax.jit, static_argnums=0)
 def _traced_laws(form: Callable[..., Array], kernel: Kernel, costs: Float[Array, "targets n"]) -> Float[Array, "targets slots"]:
-    """The law (`slot_law`) or its logarithm (`slot_log_law`) of every row for each target; in the backward pass each is computed again."""
+    """The law (`slot_law`) or its logarithm (`slot_log_law`) of every row for each target; the backward pass computes it again."""
     return jax.lax.map(jax.checkpoint(functools.partial(_sound, form, kernel)), costs)
 
 
 def _sound(form: Callable[..., Array], kernel: Kernel, costs: Float[Array, " n"]) -> Float[Array, " slots"]:
-    """A law of every row; NaN where a parameter, an edge or a cost is."""
+    """A law of every row; NaN if a parameter, an edge or a cost is NaN."""
     lost = jnp.isnan(kernel.scale) | jnp.isnan(kernel.prior_weight)
     lost |= jnp.isnan(kernel.neighbours.lengths).any() | jnp.isnan(costs).any()
     return jnp.where(lost, jnp.nan, form(kernel, costs))
 
 
 class StepLaws(OnChain):
-    """A mechanism whose next private state depends on the one before it and on the sensitive state that arrives: pi(. | s, i).
+    """Base of the mechanisms with a law pi(. | s, i) of the next private state, given the previous one i and the sensitive state s.
 
-    The law is that of a selection by costs: a subclass states `costs_to`, `scale`, `rule` and `loss_bounds`. One whose kernel has
-    another form overrides `law_table`, `law_tables` and `log_law_table` instead.
+    The law is a selection by costs: a subclass states `costs_to`, `scale`, `rule` and `loss_bounds`. A subclass with another form of law
+    overrides `law_table`, `law_tables` and `log_law_table` instead.
     """
 
     @property
@@ -115,7 +115,7 @@ class StepLaws(OnChain):
 
     @property
     def rule(self) -> tuple[str, Parameter]:
-        """The selection by name, and the weight of the public prior."""
+        """The name of the selection, and the weight of the public prior."""
         raise TypeError("a mechanism states its selection")
 
     def costs_to(self, targets: Int[np.ndarray, " targets"]) -> Matrix:
@@ -133,11 +133,11 @@ class StepLaws(OnChain):
 
     @property
     def kernel(self) -> Kernel:
-        """The law of the next private state, as the pure functions take it: float64, or the type of the traced parameters."""
+        """The law of the next private state for the pure functions: float64, or the type of the traced parameters."""
         return self.kernel_in(float_dtype(self)) if is_traced(self) else self._kernel
 
     def kernel_in(self, dtype: Any) -> Kernel:
-        """The same in a floating-point type."""
+        """`kernel` in another floating-point type."""
         selection, prior_weight = self.rule
         neighbours = self.graph.neighbours.in_type(dtype)
         return Kernel(neighbours, jnp.asarray(self.scale, dtype), jnp.asarray(prior_weight, dtype), selection)
@@ -148,7 +148,7 @@ class StepLaws(OnChain):
             return self.kernel_in(jnp.float64)
 
     def forward(self, states: Int[np.ndarray, " steps"], start: Start) -> Forward:
-        """The private trajectory's law given s_0..s_n: the kernels of one stretch are kept, more are made again at each pass."""
+        """The private trajectory's law given s_0..s_n. The kernels are kept if they fit in one stretch, otherwise computed at each pass."""
         stretches = list(batch.segments(states[1:], self.graph.neighbours.n_slots))
         held: dict[int, list[Float[np.ndarray, " edges"]]] = {}
 
@@ -162,12 +162,12 @@ class StepLaws(OnChain):
         return Forward(initial_law(self.graph, start), kernels)
 
     def arriving_laws(self, targets: Int[np.ndarray, " targets"]) -> list[Float[np.ndarray, " edges"]]:
-        """pi(. | s, i) of every edge for each target s, on the host, in the order of the states that the edges arrive at."""
+        """pi(. | s, i) of every edge for each target s, on the host, in the order of `Arrivals`."""
         with at_trace_time():
             return [table[self.graph.arrivals.slots] for table in self.law_tables(targets)]
 
     def law_tables(self, targets: Int[np.ndarray, " targets"]) -> Sequence[Float[np.ndarray, " slots"]]:
-        """`law_table` of each target, on the host, by one program whatever their number; call it under float64."""
+        """`law_table` of each target, on the host, by one program for any number of targets; call it under float64."""
         tables: list[np.ndarray] = []
         for first in range(0, len(targets), batch.TARGETS):
             costs = self.costs_to(targets[first : first + batch.TARGETS])
@@ -183,7 +183,7 @@ class StepLaws(OnChain):
         return _log_law_table(self.kernel, self.cost_row(s))
 
     def cost_rows(self, targets: Int[np.ndarray, " targets"]) -> Float[Array, "more n"]:
-        """cost(., s) of each target on the device, a rounded number of rows; call it under float64."""
+        """cost(., s) of each target on the device, padded to a rounded number of rows; call it under float64."""
         return jnp.asarray(batch.padded(self.costs_to(targets)))
 
     def cost_row(self, s: int) -> Float[Array, " n"]:
@@ -191,7 +191,7 @@ class StepLaws(OnChain):
         return jnp.asarray(self.costs_to(np.asarray([s]))[0])
 
     def laws_in(self, targets: Any, dtype: Any) -> Float[Array, "targets slots"]:
-        """pi(. | s, i) of every row i for each target, within a trace; differentiable where parameters or the chain are traced."""
+        """pi(. | s, i) of every row i for each target, within a trace; differentiable in traced parameters and a traced chain."""
         if not is_traced(self, targets):
             with at_trace_time():
                 return jax.device_put(np.asarray(self.law_tables(targets), dtype))
@@ -229,20 +229,25 @@ class StepLaws(OnChain):
         return TracedSteps(neighbours, first, self.laws_in(distinct, dtype), position)
 
     def cache(self, targets: Any = None) -> StepCache:
-        """The cumulative laws that `step` reads, for the sensitive states `targets`; for all states where none are given.
+        """The cumulative laws that `step` reads, for the sensitive states `targets`.
 
-        A pytree, to be made once and handed to `step`, also through `jit`, `vmap` and `scan`. Tabulated in float64 on the host where the
-        mechanism is concrete; in the type of its parameters where they are traced. 8 bytes for each target and slot (an edge has 1 to 2).
+        A pytree: make it once and pass it to `step`, also through `jit`, `vmap` and `scan`. It is tabulated in float64 on the host if the
+        mechanism is concrete, and in the type of its parameters if they are traced. It takes 8 bytes for each target and slot (1 to 2 slots
+        per edge).
 
         Args:
             targets: state indices, concrete; None for all states.
 
         Raises:
-            InputError: a target is no state, or the laws have more than 2^31 numbers.
+            InputError: a target is not a state, or the laws have more than 2^31 numbers.
+
+        Example:
+            >>> cache = m.cache()
+            >>> state, private = m.step(jax.random.key(1), state, 2, cache)
         """
         graph = self.graph
         n = graph.n_states
-        require(not is_traced(targets), "targets", None, "give the indices of states, made before the trace", problem="is traced")
+        require(not is_traced(targets), "targets", None, "give state indices that are made before the trace", problem="is traced")
         states = np.arange(n) if targets is None else np.unique(checked_states(graph, targets, "targets"))
         place = None if len(states) == n else np.full(n, -1, np.int32)
         if place is not None:
@@ -263,7 +268,7 @@ class StepLaws(OnChain):
             return StepCache(neighbours.bare(), table, None if place is None else jnp.asarray(place), origin)
 
     def _words(self, states: Int[np.ndarray, " targets"]) -> list[np.ndarray]:
-        """The two words of the cumulative laws of these states, flat, in the slots of the even neighbours."""
+        """The two words of the cumulative laws of these states, flat, in the slots of `even_neighbours`."""
         graph, few = self.graph, max(1, batch.TABLE_BYTES // (8 * self.graph.neighbours.n_slots))
         slots, even = pack(graph.edges.offsets).slot, pack(graph.edges.offsets, graph.even).slot
         words = [np.full((len(states), graph.even_neighbours.n_slots), 2**32 - 1, np.uint32) for _ in range(2)]
@@ -290,7 +295,7 @@ class StepLaws(OnChain):
         return self.cache()
 
     def is_own(self, cache: StepCache) -> Any:
-        """Within a trace: whether the laws of the cache are numbers and, of a concrete mechanism, not those of another one."""
+        """Within a trace: whether the laws of the cache are not NaN and, for a concrete mechanism, belong to this mechanism."""
         origin = jnp.asarray(cache.origin)
         sound = ~(origin == _UNSOUND).all()
         if is_traced(self):
@@ -301,9 +306,9 @@ class StepLaws(OnChain):
         self,
         cache: StepCache | None,
         argument: str = "s",
-        remedy: str = "make cache=m.cache(targets) for the states that occur, and hand it to each step",
+        remedy: str = "make cache=m.cache(targets) for the states that occur, and pass it to each step",
     ) -> StepCache:
-        """The cache that is given, once it is known to be this mechanism's; without one that of all states, where they are few."""
+        """The given cache, checked to belong to this mechanism; without one, the cache of all states if they are few."""
         n, n_slots = self.graph.n_states, self.graph.neighbours.n_slots
         if cache is None:
             several = f"is traced or an array, and the laws of all {n} states have {n * n_slots} numbers"
@@ -311,19 +316,19 @@ class StepLaws(OnChain):
             return self.cache() if is_traced(self) else self._whole_cache
         require_kind(cache, "cache", StepCache, "make it with m.cache()")
         other = "make it with the cache method of this mechanism: the laws depend on its chain and parameters"
-        require(len(cache.neighbours.base) == n, "cache", None, other, problem="is that of another chain")
+        require(len(cache.neighbours.base) == n, "cache", None, other, problem="belongs to another chain")
         if not is_traced(self, cache) and np.asarray(cache.origin).any():
             same = bool((np.asarray(cache.origin) == self._origin).all())
-            require(same, "cache", None, other, problem="is that of another mechanism")
+            require(same, "cache", None, other, problem="belongs to another mechanism")
         return cache
 
 
 def require_few_states(n: int) -> None:
-    """InputError where the distances of all pairs of states are too many for a traced trajectory."""
-    remedy = f"give a trajectory that is not traced: a traced one needs the distances of all pairs, for up to {FULL_TABLE} states"
+    """Require few enough states for the distances of all pairs, which a traced trajectory needs; raises InputError."""
+    remedy = f"give a concrete trajectory: a traced one needs the distances of all pairs, for up to {FULL_TABLE} states"
     require(n <= FULL_TABLE, "trajectory", None, remedy, problem=f"is traced on a chain of {n} states")
 
 
 def require_online(m: Any) -> None:
-    """ValueError for what holds for mechanisms that draw one step at a time alone."""
+    """Require a mechanism that draws one step at a time; raises InputError."""
     require_kind(m, "m", StepLaws, "give a TrajectoryMechanism or a ChenMechanism, which draw one step at a time")

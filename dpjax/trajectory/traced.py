@@ -1,33 +1,33 @@
-"""Exact laws within a trace: what `exact_law`, `joint_law` and `joint_stationary` return where an argument is traced.
+"""Exact laws within a trace: what `exact_law`, `joint_law` and `joint_stationary` return if an argument is traced.
 
-The recursions of `graph` and `joint` as pure JAX, in the type of the traced arguments, not rounded. With W = -log P, G its closure
-(`dpjax.paths`), c the coin scale and K_s(i, o) = pi(o | s, i):
+These are the recursions of `graph` and `joint` as pure JAX, in the type of the traced arguments, not rounded. With W = -log P, G its
+closure (`dpjax.paths`), c the coin scale and K_s(i, o) = pi(o | s, i):
 
     a_t = a_{t-1} K_{w_t},      E V_t = a_t G(., w_t),      E H_n = (1/n) sum_t sum_{i,o} a_{t-1}(i) K_{w_t}(i, o) W(i, o),
     P(max_t V_t > v) = sum over t of the mass that step t moves to {i : G(i, w_t) > v}, t = 0 included.
 
-Differentiable in epsilon, rho, the weights, the law of s'_0 and the probabilities of a dense chain; the sensitive trajectory w and the edges
-(P > 0) are fixed, and a missing edge has derivative 0 (`edge_lengths`; P enters in no other way). On a concrete chain, sparse too, a step
-costs what its edges cost; a traced chain is dense, for up to a few hundred states.
+They are differentiable in epsilon, rho, the weights, the law of s'_0 and the probabilities of a dense chain. The sensitive trajectory w
+and the edges (P > 0) are fixed, and a missing edge has derivative 0 (`edge_lengths`; P enters in no other way). On a concrete chain,
+sparse too, the cost of a step is the number of edges; a traced chain is dense, for up to a few hundred states.
 
-*P off the simplex.* Each entry of P is taken as a free number, so a gradient g is meant against changes whose rows sum to 0: its
-product with such a change, or `dpjax.chains.elasticities`. P moves the law through the distances and, with a prior, through W.
+*P off the simplex.* Each entry of P is a free number. So a gradient g is to be used with changes of P whose rows sum to 0: take its
+product with such a change, or use `dpjax.chains.elasticities`. P changes the law through the distances and, with a prior, through W.
 
-*Thresholds.* As a function of P or v, P(max V > v) jumps where a distance crosses v: the derivative is that of the piece at hand, with
-every 1[G > v] held. Put v between distances. Derivatives in epsilon, rho and prior_weight see no jump. At ties of shortest paths G has
-a kink (`dpjax.paths.closure`).
+*Thresholds.* As a function of P or v, P(max V > v) jumps where a distance crosses v. The derivative is that of the current piece, with
+every 1[G > v] fixed. Choose v between distances. Derivatives in epsilon, rho and prior_weight have no jump. At ties of shortest paths G
+has a kink (`dpjax.paths.closure`).
 
 *The long run.* With T the operator of the joint chain (`joint`), nu = nu T and sum nu = 1. For any probabilities u the linear equation
 
     A x = u,      A x = x - x T + (sum x) u,
 
-has this one solution (sum both sides: sum x = 1). It is solved by x <- x + (u - A x), which converges as the chain mixes, since
-I - A has the eigenvalues of T with the eigenvalue 1 replaced by 0. The derivative is that of the linear equation: a solve with A for a
-tangent, with its adjoint A* y = y - T y + <u, y> 1 for a gradient, by the same iteration. No iteration is unrolled or stored.
+has nu as its only solution (sum both sides: sum x = 1). It is solved by x <- x + (u - A x). This converges as the chain mixes, since
+I - A has the eigenvalues of T with the eigenvalue 1 replaced by 0. The derivative is the derivative of the linear equation: a solve with
+A for a tangent, and with its adjoint A* y = y - T y + <u, y> 1 for a gradient, by the same iteration. No iteration is unrolled or stored.
 
-T acts in two stages, |S|^3 each, and is never formed. The joint chain of an irreducible P has one stationary law if and only if P is
-aperiodic. Otherwise T has other eigenvalues of modulus 1; u is uneven on purpose, so that it has a part along them, the iteration never
-settles, and the result is NaN, as for a chain that mixes so slowly that MOVES steps leave a residual above SETTLED.
+T acts in two stages, |S|^3 each, and is never formed. The joint chain of an irreducible P has a unique stationary law if and only if P is
+aperiodic. Otherwise T has other eigenvalues of modulus 1. u is chosen uneven, so that it has a component along them; the iteration then
+does not converge and the result is NaN. It is NaN too if the chain mixes so slowly that MOVES steps leave a residual above SETTLED.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ Thresholds = Float[Array, "*thresholds"]
 
 
 def levels_in(v: Any, dtype: Any) -> Thresholds:
-    """Thresholds, checked where they are concrete."""
+    """Thresholds, checked if they are concrete."""
     if is_traced(v):
         require_thresholds(v)
     return jnp.asarray(v if is_traced(v) else thresholds_of(v), dtype)
 
 
 def at_each(tail: Callable[[Array], Array], levels: Thresholds, mean: Float[Array, "*_"]) -> Float[Array, "*_"]:
-    """A tail at each threshold, the thresholds on the last axes; NaN where `mean`, of the tail's shape, is, or the threshold."""
+    """A tail at each threshold, with the thresholds on the last axes; NaN if `mean` (of the tail's shape) or the threshold is NaN."""
     found = jax.vmap(tail, out_axes=-1)(levels.reshape(-1))
     shape = found.shape
     lost = jnp.broadcast_to(jnp.isnan(mean)[..., None], shape) | jnp.broadcast_to(jnp.isnan(levels.reshape(-1)), shape)
@@ -68,9 +68,9 @@ def at_each(tail: Callable[[Array], Array], levels: Thresholds, mean: Float[Arra
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TracedLaw:
-    """The law of s'_0..s'_n given s_0..s_n, as in `ExactLaw`, in JAX arrays: a pytree, which a trace may return.
+    """The law of s'_0..s'_n given s_0..s_n, as `ExactLaw`, in JAX arrays: a pytree that a trace may return.
 
-    `expected_entropy`, `variance_entropy` and `exceedance` are there too.
+    Its subclasses add `expected_entropy`, `variance_entropy` and `exceedance`.
     """
 
     marginals: Float[Array, "steps n"]  # P(s'_t = i)
@@ -79,7 +79,7 @@ class TracedLaw:
     errors: Float[Array, "steps n"] = dataclasses.field(repr=False)  # V_t of each private state
 
     def step_exceedance(self, v: Any) -> Float[Array, "steps ..."]:
-        """P(V_t > v) for each t = 0..n; v (nats) a number or an array of thresholds (the last axis of the result)."""
+        """P(V_t > v) for each t = 0..n. v: a threshold in nats, or an array of them along the last axis of the result."""
         levels = levels_in(v, self.marginals.dtype)
         return at_each(
             lambda level: jnp.sum(jnp.where(level < self.errors, self.marginals, 0), axis=1), levels, self.expected_error
@@ -89,9 +89,9 @@ class TracedLaw:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class TracedWalk(TracedLaw):
-    """The same of a private trajectory that walks the chain."""
+    """The law of a private trajectory that is a path of the chain."""
 
-    expected_entropy: Float[Array, ""]  # E H_n, nats a transition
+    expected_entropy: Float[Array, ""]  # E H_n, nats per transition
     steps: TracedSteps = dataclasses.field(repr=False)
 
     @property
@@ -100,7 +100,7 @@ class TracedWalk(TracedLaw):
         return _variance(self.steps)
 
     def exceedance(self, v: Any) -> Float[Array, "*thresholds"]:
-        """P(max_t V_t > v), strictly, t = 0 included; v (nats) a number or an array of thresholds, the result of its shape."""
+        """P(max_t V_t > v), strictly, t = 0 included. v: a threshold in nats, or an array of them; the result has its shape."""
         levels = levels_in(v, self.marginals.dtype)
         return at_each(lambda level: _exceedance(self.steps, self.errors, level), levels, self.expected_error.sum())
 
@@ -169,13 +169,13 @@ def _variance(steps: TracedSteps) -> Float[Array, ""]:
 
 Joint = Float[Array, "n n"]
 Operator = Callable[[Joint], Joint]
-_LARGEST = 2**28  # numbers of the kernels of all states, dense
+_LARGEST = 2**28  # largest size of the dense kernels of all states
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class TracedJoint:
-    """The joint chain of (s, s'), dense: P, K[s+, s', o] and W, and V[s, s'] = G(s', s), nats."""
+    """The joint chain of (s, s'), dense: P, K[s+, s', o], W, and V[s, s'] = G(s', s) in nats."""
 
     P: Float[Array, "n n"]
     kernels: Float[Array, "n n n"]
@@ -191,7 +191,7 @@ class TracedJoint:
         return _product("ab,abo->ao", self.spread(nu), self.kernels)
 
     def mean_length(self, nu: Joint) -> Float[Array, ""]:
-        """E W(s', o) of the step that follows."""
+        """E W(s', o) of the next step."""
         return jnp.sum(self.spread(nu) * jnp.sum(self.kernels * self.lengths[None], axis=2))
 
 
@@ -211,7 +211,7 @@ def joint_within(m: StepLaws, dtype: Any) -> TracedJoint:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class TracedJointLaw:
-    """What is known of (s_t, s'_t), t = 0..n_steps, as in `JointLaw`, in JAX arrays: a pytree."""
+    """The exact law of (s_t, s'_t), t = 0..n_steps, as `JointLaw`, in JAX arrays: a pytree."""
 
     sensitive_marginals: Float[Array, "steps n"]
     marginals: Float[Array, "steps n"]
@@ -228,11 +228,11 @@ class TracedJointLaw:
 
     @property
     def expected_entropy(self) -> Float[Array, ""]:
-        """E H_n, nats a transition."""
+        """E H_n, nats per transition."""
         return self.expected_lengths.mean()
 
     def exceedance(self, v: Any) -> Float[Array, "*thresholds"]:
-        """P(max_t V_t > v), strictly, t = 0 included; v (nats) a number or an array of thresholds, the result of its shape."""
+        """P(max_t V_t > v), strictly, t = 0 included. v: a threshold in nats, or an array of them; the result has its shape."""
 
         def tail(level: Float[Array, ""]) -> Float[Array, ""]:
             over = lax.stop_gradient(level < self.chain.errors)
@@ -271,7 +271,7 @@ def _joint_start(graph: Any, start: Any, sensitive: Start, dtype: Any) -> Joint:
         private = traced_initial_law(graph, start, dtype)
         same = sensitive is None and axes == 0
         return jnp.outer(private if same else traced_initial_law(graph, sensitive, dtype, "sensitive"), private)
-    require(sensitive is None, "sensitive", None, "leave it out", problem="stands beside a joint law, which holds the law of s_0")
+    require(sensitive is None, "sensitive", None, "leave it out", problem="is given with a joint law, which includes it")
     shape = np.shape(start)
     require(shape == (n, n), "start", None, f"give an index, {n} probabilities, or ({n}, {n})", problem=f"has the shape {shape}")
     if not is_traced(start):
@@ -281,23 +281,23 @@ def _joint_start(graph: Any, start: Any, sensitive: Start, dtype: Any) -> Joint:
 
 
 MOVES = 100_000
-SETTLED = 1e3  # times the unit round-off, relative to the right-hand side, in the 1-norm
-_AIM = 8.0  # the same, at which the iteration stops
+SETTLED = 1e3  # largest residual accepted, in units of round-off times the right-hand side, in the 1-norm
+_AIM = 8.0  # the residual at which the iteration stops, in the same units
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class TracedStationary:
-    """The stationary law of (s, s'), entry [s, s'], as in `StationaryJointLaw`, in JAX arrays: a pytree."""
+    """The stationary law of (s, s'), entry [s, s'], as `StationaryJointLaw`, in JAX arrays: a pytree."""
 
     law: Joint
     expected_error: Float[Array, ""]  # E V, nats
-    expected_length: Float[Array, ""]  # the limit of E H_n, nats a transition
+    expected_length: Float[Array, ""]  # the limit of E H_n, nats per transition
     residual: Float[Array, ""]  # total variation between the law and the law one step later
     chain: TracedJoint = dataclasses.field(repr=False)
 
     def exceedance(self, v: Any) -> Float[Array, "*thresholds"]:
-        """P(V > v), strictly; v (nats) a number or an array of thresholds, the result of its shape."""
+        """P(V > v), strictly. v: a threshold in nats, or an array of them; the result has its shape."""
         over = levels_in(v, self.law.dtype)
         return at_each(lambda level: jnp.sum(jnp.where(level < self.chain.errors, self.law, 0)), over, self.expected_error)
 
@@ -305,10 +305,10 @@ class TracedStationary:
 def traced_stationary(m: StepLaws) -> TracedStationary:
     """`joint_stationary` within a trace.
 
-    A gradient in P too, but for missing edges: the sensitive state moves by P itself, so the derivative at P_ij = 0 is that of letting it
-    move there, which the private state still cannot, and not 0. `dpjax.chains.elasticities` are 0 there. Memory: a few arrays of n^3. NaN
-    where the joint chain has no one stationary law, and where it is too slow: in float64 for two states with second eigenvalue 1 - 1e-4,
-    not with 1 - 2e-4.
+    It is differentiable in P, except at missing edges. The sensitive state moves by P itself, so the derivative at P_ij = 0 describes a
+    sensitive chain that may take this transition while the private one still cannot; it is not 0. `dpjax.chains.elasticities` are 0 at
+    missing edges. Memory: a few arrays of n^3 numbers. The result is NaN if the joint chain has no unique stationary law, or mixes too
+    slowly: in float64, two states with second eigenvalue 1 - 1e-4 give NaN, those with 1 - 2e-4 do not.
     """
     return _stationary(joint_within(m, float_dtype(m)))
 
@@ -327,13 +327,13 @@ def _uneven(P: Float[Array, "n n"]) -> Joint:
 
 
 def stationary_law(forward: Operator, guess: Joint) -> Joint:
-    """The law x = forward(x) of mass 1 of a linear operator that keeps the mass; `guess` holds probabilities, u above."""
+    """The law x = forward(x) of mass 1, for a linear operator that keeps the mass; `guess` holds probabilities, the u of the module."""
     fixed = lax.stop_gradient(guess)
     return lax.custom_linear_solve(lambda x: x - forward(x) + x.sum() * fixed, fixed, _richardson, transpose_solve=_richardson)
 
 
 def _richardson(operator: Operator, right: Joint) -> Joint:
-    """x with operator(x) = right, by x <- x + (right - operator(x)); NaN where it does not settle."""
+    """x with operator(x) = right, by x <- x + (right - operator(x)); NaN if it does not converge."""
     unit = jnp.finfo(right.dtype).eps * jnp.abs(right).sum()
 
     def move(state: tuple[Joint, Joint, Array]) -> tuple[Joint, Joint, Array]:

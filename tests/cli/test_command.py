@@ -67,9 +67,9 @@ def test_a_dry_run_writes_nothing(call, config, tmp_path):
     before = sorted(tmp_path.iterdir())
     code, said, _ = call("run", config, "--out", tmp_path / "out", "--dry-run")
     assert code == 0
-    assert "3 cells, 0 of them done; 40 samples a cell in blocks of 16" in said
+    assert "3 cells, 0 of them done; 40 samples per cell in blocks of 16" in said
     assert re.search(
-        r"\n\d+\.\d KiB in 4 blocks at once on 1 device; under 1 s on this machine, loading and compiling left out\n", said
+        r"\n\d+\.\d KiB in 4 blocks at once on 1 device; under 1 s on this machine, without loading and compiling\n", said
     ), said
     assert sorted(tmp_path.iterdir()) == before
 
@@ -115,7 +115,7 @@ def test_a_failed_cell_makes_the_exit_code_1(call, config, tmp_path):
     [
         (["--set", "sweep.sampels=3"], "sweep.sampels is not a known key. Did you mean sweep.samples?"),
         (["--set", "sweep.axes.mu=[1, 1]"], "sweep.axes.mu repeats 1.0. Give each value once"),
-        (["--set", "sweep.axes.nu=[1]"], "sweep.axes.nu is not a known key. Known here: label, mu, replicate, sigma"),
+        (["--set", "sweep.axes.nu=[1]"], "sweep.axes.nu is not a known key. Known keys: label, mu, replicate, sigma"),
         (["--set", "sweep.axes.sigma=[0]"], "sigma is 0; give a positive deviation"),
         (["--set", "sweep.memory=1 KB"], "sweep.memory is 1,000 bytes. One block of 16 samples needs"),
         (
@@ -127,7 +127,7 @@ def test_a_failed_cell_makes_the_exit_code_1(call, config, tmp_path):
         (["--set", "sweep.memory=lots"], "sweep.memory is 'lots'. Give bytes, or a text such as '256 MiB'"),
         (["--set", "sweep.devices=none"], "sweep.devices is 'none'. Give 'all' or a whole number"),
         (["--set", "sweep.block=some"], "sweep.block is 'some'. Give 'auto' or a whole number"),
-        (["--set", "name=../../evil"], "name is '../../evil'. It names the folder of the results: no / or \\, no dot in front"),
+        (["--set", "name=../../evil"], "name is '../../evil'. It names the folder of the results: no / or \\, no leading dot"),
         (
             ["--set", "sweep.axes.mu={start=1, stop=100000, step=1}", "--set", "sweep.axes.sigma={start=1, stop=100000, step=1}"],
             "sweep.axes make 100,000 x 100,000 = 10,000,000,000 cells, at most 1,000,000 are allowed",

@@ -186,7 +186,7 @@ def test_a_refused_submit_leaves_the_folders_as_they_were(call, config, tmp_path
     [
         (("--script", "absent/a.sh"), "--script is 'absent/a.sh'. Its folder does not exist: make it first"),
         (("--script", "commands"), "--script is 'commands'. It cannot be written: give another file"),
-        (("--script", "a.sh", "--sbatch", "comment=a\nb"), "sbatch option comment is 'a\\nb'. A line of a script holds printable"),
+        (("--script", "a.sh", "--sbatch", "comment=a\nb"), "sbatch option comment is 'a\\nb'. Use printable characters only"),
         (("--script", "a.sh", "--shards", "1000000000"), "shards is 1000000000. The sweep has 3 cells: give at most one shard"),
         (("--cluster", "slurm", "--out", "50%"), "SLURM reads % in the names of logs: choose a folder without"),
     ],
@@ -254,7 +254,7 @@ def test_ctrl_c_ends_local_processes_politely(process, config, tmp_path):
     child.send_signal(signal.SIGINT)
     _, complaint = child.communicate()
     assert child.returncode == 130
-    assert "dpjax: stopped, and every shard has stored what it had. The same command continues from here" in complaint
+    assert "dpjax: stopped, and every shard has stored its results so far. The same command continues from here" in complaint
     assert "Traceback" not in complaint
     assert not sweep.shards(out).running
     logs = [path.read_text() for path in (out / "logs").iterdir()]

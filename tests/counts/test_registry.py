@@ -79,7 +79,7 @@ def test_a_sweep_finds_it(tmp_path):
     assert results["status"].values.tolist() == ["done", "done"]
     assert results["toy_scale"].values.tolist() == [2.0, 0.0]  # 0 for who has none
     assert results["toy_scale"].attrs["units"] == "records"
-    with pytest.raises(ValueError, match=r"mechanism\.pseudocount is 3\.0\. Toy has no use for it, pseudocount would"):
+    with pytest.raises(ValueError, match=r"mechanism\.pseudocount is 3\.0\. Toy does not use it, but pseudocount would"):
         sweep.build("count-matrix", _data(), {"name": "toy", "epsilon": 1.0, "pseudocount": 3.0}).check({})
 
 

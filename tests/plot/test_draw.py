@@ -77,7 +77,7 @@ def test_a_vacuous_bound_is_left_out_and_said_to_be():
     results = _matrix()
     results["tv_bound_printed"] = results["tv_bound_printed"] + 1
     words = " ".join(t.get_text() for t in matrix.error_figure(results).findobj(lambda a: hasattr(a, "get_text")))
-    assert "Vacuous here" in words
+    assert "Vacuous (1 or more)" in words
     assert "Theorem 4 as printed" in words
 
 

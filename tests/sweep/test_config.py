@@ -68,10 +68,10 @@ def test_overrides(path):
         ("sweep.axes.mu=[1, 2]", r"Zip two or more axes of one length"),
         ("sweep.axes=3", r"^sweep\.axes is 3. Input should be a valid dictionary"),
         ("sweep=3", r"^sweep is 3"),
-        ("name.a=3", r"^--set is 'name\.a'. Name holds a value, not a table"),
+        ("name.a=3", r"^--set is 'name\.a'. Name is a value, not a table"),
         ("=3", r"^--set is '=3'. Write it as key=value"),
         ("sweep.samples", r"^--set is 'sweep\.samples'. Write it as key=value"),
-        ("output.folder=x", r"^output\.folder is not a known key. Known here: dir\.$"),
+        ("output.folder=x", r"^output\.folder is not a known key. Known keys: dir\.$"),
     ],
 )
 def test_mistakes_are_named_in_one_sentence(path, override, message):

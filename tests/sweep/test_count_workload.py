@@ -258,17 +258,17 @@ def test_the_support_is_kept_and_said_to_be_declared():
         ({"name": "discrete-laplace", "epsilon": 0}, r"mechanism\.epsilon is 0. Input should be greater than 0"),
         (
             {"name": "discrete-laplace", "epsilon": 1.0, "delta": 1e-6},
-            r"mechanism\.delta is 1e-06. discrete-laplace has no use for it",
+            r"mechanism\.delta is 1e-06. discrete-laplace does not use it",
         ),
         (
             {"name": "discrete-gaussian", "epsilon": 1.0},
-            r"mechanism\.delta is not given. discrete-gaussian meets epsilon together with",
+            r"mechanism\.delta is not given. discrete-gaussian needs epsilon together with",
         ),
         ({"name": "pseudocount", "epsilon": 1.0, "delta": 1e-6}, r"Give either pseudocount or pseudocount_factor, such as 1\.5"),
         ({"name": "pseudocount", **TARGET, "pseudocount": 9.0}, "Give either pseudocount or pseudocount_factor"),
         (
             {"name": "pseudocount", **TARGET, "postprocess": "floor"},
-            r"mechanism\.postprocess is 'floor'. Pseudocount has no use for it",
+            r"mechanism\.postprocess is 'floor'. Pseudocount does not use it",
         ),
         (
             {"name": "pseudocount", **TARGET, "pseudocount_factor": 1.0},
@@ -356,5 +356,5 @@ def test_words_as_axes_are_stored_tabled_and_drawn(tmp_path, axes, zips, lines):
     assert ("c-map-pseudocount.png" in written) == ("epsilon" in axes and not zips)
     figure = comparison.count_figure(results)
     words = " ".join(t.get_text() for t in figure.findobj(lambda artist: hasattr(artist, "get_text")))
-    for said in (*lines, "(nats)", "8 privatizations a point", "adjacency replace"):
+    for said in (*lines, "(nats)", "8 privatizations per point", "adjacency replace"):
         assert said in words

@@ -332,7 +332,7 @@ def test_samples_that_do_not_fit_on_the_disk_are_refused_before_the_run(tmp_path
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=25_599))
     words = (
-        f"the samples that sweep.keep_samples keeps take 25.0 KiB more on the disk of '{out}', which has 25.0 KiB free. Keep fewer"
+        f"the samples that sweep.keep_samples keeps need 25.0 KiB more on the disk of '{out}', which has 25.0 KiB free. Keep fewer"
     )
     code, complaint = run(out, *keep)
     assert (code, complaint.startswith(f"dpjax: error: {words}")) == (2, True), complaint

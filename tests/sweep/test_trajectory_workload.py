@@ -283,7 +283,7 @@ def test_a_number_may_name_a_state_and_lengths_are_chosen_where_none_are_given()
         ({"kind": "prior", "prior_weight": -1.0}, "mechanism.prior_weight is -1.0"),
         ({"kind": "chen", "rhoo": 1.0}, "Did you mean mechanism.rho"),
         ({"kind": "mechanism1", "matched": True, "epsilon": 0.0}, "give a positive target"),
-        ({"kind": "chen", "start": "e"}, "mechanism.start is 'e'. No state is called that"),
+        ({"kind": "chen", "start": "e"}, "mechanism.start is 'e'. No state has this label"),
         ({"kind": "chen", "thresholds": [1.0, -1.0]}, "mechanism.thresholds is [1.0, -1.0]"),
         ({"kind": "chen", "lengths": [7]}, "Give distinct whole numbers from 1 to 6"),
         ({"kind": "chen", "trajectory": {"source": "labels", "labels": ["a", "e"]}}, "mechanism.trajectory.labels is 'e'"),

@@ -403,9 +403,9 @@ def test_a_table_of_the_targets_in_use():
 def test_a_cache_of_another_mechanism_or_chain_is_refused():
     state, _ = M.init(KEY)
     for other in (one(prior_weight=0.21), CHEN, one(prior_weight=0.2, chain=MarkovChain.from_matrix(np.full((4, 4), 0.25)))):
-        with pytest.raises(InputError, match=r"^cache is that of another mechanism"):
+        with pytest.raises(InputError, match=r"^cache belongs to another mechanism"):
             M.step(KEY, state, 1, other.cache())
-    with pytest.raises(InputError, match=r"^cache is that of another chain"):
+    with pytest.raises(InputError, match=r"^cache belongs to another chain"):
         jax.jit(M.step)(KEY, state, 1, on(P[0]).cache())
     with pytest.raises(InputError, match=r"^targets is 4"):
         M.cache([0, 4])

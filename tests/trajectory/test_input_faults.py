@@ -209,7 +209,7 @@ def test_numbers_of_steps_and_of_draws_are_whole(m, offline, law):
 
 def test_more_draws_than_memory_holds_say_what_they_take(m, offline):
     for mechanism in (m, offline):
-        with pytest.raises(ValueError, match=r"n is 1000000000000. 8e\+12 bytes .* take 2147483648 or fewer a call"):
+        with pytest.raises(ValueError, match=r"n is 1000000000000. 8e\+12 bytes .* take 2147483648 or fewer per call"):
             mechanism.sample(KEY, [0, 1], 10**12)
     assert LARGEST_RESULT // 8 == 2147483648
 

@@ -118,7 +118,7 @@ def test_a_coin_scale_that_overflows_is_refused(chain3, epsilon, rho):
 
 @pytest.mark.parametrize("more", [{"epsilon": 1e308, "rho": 0.6}, {"epsilon": 1.0, "rho": 1.0, "prior_weight": 1e308}])
 def test_costs_that_overflow_are_refused(chain3, more):
-    with pytest.raises(ValueError, match=r"epsilon is .*pass the range of float64"):
+    with pytest.raises(ValueError, match=r"epsilon is .*exceed the range of float64"):
         TrajectoryMechanism(chain3, **more)
 
 

@@ -238,7 +238,7 @@ def test_the_report_gives_the_bound_and_says_why(chain3):
 
 
 def test_a_coin_scale_that_overflows_is_refused(chain3):
-    with pytest.raises(ValueError, match=r"epsilon is 1e\+300. The coin scale"):
+    with pytest.raises(ValueError, match=r"epsilon is 1e\+300. The resulting coin scale"):
         OfflineMechanism(chain3, epsilon=1e300, rho=1e-300)
 
 

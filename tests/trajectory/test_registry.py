@@ -187,7 +187,7 @@ def test_two_kinds_of_one_word_or_two_options_of_one_name_are_refused():
         register("chen", TrajectoryMechanism, long_name="another")
     with pytest.raises(ValueError, match="option rho of kind is 'other'"):
         register("other", TrajectoryMechanism, options=(Option("rho", 2.0, "another radius"),), long_name="other")
-    with pytest.raises(ValueError, match=r"option is 'epsilon'\. Choose a name that Python allows"):
+    with pytest.raises(ValueError, match=r"option is 'epsilon'\. Choose a valid Python name other than"):
         register("other", TrajectoryMechanism, options=(Option("epsilon", 2.0, "another"),), long_name="other")
     with pytest.raises(ValueError, match="kind is 'a:b'"):
         register("a:b", TrajectoryMechanism, long_name="other")

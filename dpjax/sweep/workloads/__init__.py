@@ -1,15 +1,15 @@
-"""What a cell of a sweep computes, one file a mechanism; `dpjax.sweep.workload` knows them by name and imports them late. Here: what they
-share.
+"""What a cell of a sweep computes, one file for each mechanism, and what these files share. `dpjax.sweep.workload` imports them by name.
 
-*[mechanism] of one cell* (`cell_table`) is the config's table with the values of the cell's axes put in. An axis `replicate` belongs to the
-engine: it repeats cells with other random numbers, and no mechanism has a key of that name.
+*[mechanism] of one cell* (`cell_table`) is the config's table with the values of the cell's axes. The axis `replicate` belongs to the
+sweep itself: it repeats cells with other random numbers, and no mechanism has a key of that name.
 
-*What private matrices do to a chain* that is known from square counts (`KnownChain`, `measured`): the measures of every workload that
-releases a whole matrix. P is the transition matrix of the counts and pi its stationary law; P~ is private, pi~ its stationary law.
+*The effect of private matrices on a chain* that is known from square counts (`KnownChain`, `measured`): the measures of every workload
+that releases a whole matrix. P is the transition matrix of the counts and pi its stationary distribution; P~ is private, pi~ its
+stationary distribution.
 
     tv = TV(pi~, pi),   stationary_private = pi~,   tau_change = |tau(P~) - tau(P)|,   column_sum = max_j sum_i |P~ - P|_ij,
 
-tau the infinity-norm ergodicity coefficient.
+with tau the infinity-norm ergodicity coefficient.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _Model = TypeVar("_Model", bound=pydantic.BaseModel)
 
 
 def cell_table(model: type[_Model], table: Mapping[str, Any], cell: Mapping[str, Scalar]) -> _Model:
-    """The cell's table, checked by `model`; ValueError of one sentence that names the key."""
+    """The cell's table, checked by `model`; raises InputError with one sentence that names the key."""
     axes = {name: value for name, value in cell.items() if name not in REPLICATE}
     return validated(model, {**table, **axes}, "mechanism")
 
@@ -57,7 +57,7 @@ _Known = TypeVar("_Known", bound="KnownChain")
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class KnownChain:
-    """The true chain that private matrices are compared with. `counts` (n, n), dense: the records of each transition."""
+    """The true chain for the comparison with private matrices. `counts` (n, n), dense: the records of each transition."""
 
     counts: np.ndarray
     labels: tuple[str, ...]
@@ -82,7 +82,7 @@ class KnownChain:
 
 
 def known_chain(kind: type[_Known], name: str, dataset: Any, mechanism: Mapping[str, Any]) -> _Known:
-    """The workload on a data set of square counts; a reducible one is refused here, with its classes, before anything is written."""
+    """The workload on a data set of square counts; reducible counts are refused with their classes, before anything is written."""
     if dataset is None or dataset.counts is None or np.ndim(dataset.counts) != 2:
         invalid("data", None if dataset is None else dataset.name, f"{name} needs square counts of transitions")
     counts = dataset.counts if isinstance(dataset.counts, np.ndarray) else dataset.counts.toarray()
@@ -104,10 +104,10 @@ def measured(private: Float[Array, "draws n n"], P: Float[Array, "n n"], pi: Flo
 
 
 def shown_key(cell: Mapping[str, Scalar]) -> jax.Array:
-    """The key of the one private matrix that a map shows: another for each cell, whatever the seed of the samples."""
+    """The key of the one private matrix on a map: different for each cell, independent of the seed of the samples."""
     return jax.random.key(zlib.crc32(repr(sorted(cell.items())).encode()))
 
 
 def shown(private: Float[Array, "draws n n"]) -> Float[np.ndarray, " n"]:
-    """The stationary law of the first of the private matrices, float64, as a map shows it."""
+    """The stationary distribution of the first private matrix, float64, for a map."""
     return np.asarray(gth(private)[0], dtype=np.float64)

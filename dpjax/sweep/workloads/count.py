@@ -1,25 +1,25 @@
 """Whole tables of counts released by a registered mechanism, at a target (epsilon, delta): `count-matrix` and `count-comparison`.
 
-Every mechanism of `dpjax.counts` can be swept, and one of your own by its registered name or as "package.module:name". [mechanism] holds
-name, epsilon and, for a mechanism that spends one, delta. adjacency: "replace" (the default) or "add-remove". support: "all" (the default)
-or "observed" (the transitions seen are declared public). precision: of the draws. The other keys are the options of the mechanisms. Every
-key may be an axis, `name` too; then a mechanism leaves the keys that it has no use for.
+Every mechanism of `dpjax.counts` can be swept, and your own by its registered name or as "package.module:name". [mechanism] holds
+name, epsilon and, for a mechanism that needs one, delta. adjacency: "replace" (the default) or "add-remove". support: "all" (the default)
+or "observed" (the observed transitions are declared public). precision: the type of the draws. The other keys are the options of the
+mechanisms. Every key may be an axis, `name` too; a mechanism then ignores the keys of the others.
 
-For every mechanism and every draw, the private row p becomes last
+For every mechanism and every draw, the private row p is finally replaced by
 
     p + w (u - p),   u the uniform law on the row's public support, w = uniform_weight, public and small,
 
-so that every transition of the support has a positive probability: a projection that sets cells to 0, or a Dirichlet share that
-underflows, leaves no chain without a stationary law. None of this reads the counts again: it costs no privacy.
+so that every transition of the support has a positive probability: without it, a projection that sets cells to 0, or a Dirichlet share
+that underflows, could leave a chain without a stationary distribution. This step does not read the counts again, so it costs no privacy.
 
-`count-matrix` takes square counts. Each cell stores the exact delta of its mechanism, its public parameters and the true stationary law,
-and takes the measures of every workload that releases a whole matrix.
+`count-matrix` takes square counts. Each cell stores the exact delta of its mechanism, its public parameters and the true stationary
+distribution, and takes the measures of every workload that releases a whole matrix.
 
-`count-comparison` takes square counts or one vector, and measures what `dpjax compare` tells: of the rows, each weighted with its share of
-the records, the divergence KL(C_i || p_i) and the total variation; of square counts the total variation of the stationary laws. Where an
-expected error has a closed form it is stored beside.
+`count-comparison` takes square counts or one vector, and measures what `dpjax compare` reports. For the rows, weighted by their share of
+the records: the divergence KL(C_i || p_i) and the total variation. For square counts also the total variation of the stationary
+distributions. An expected error with a closed form is stored in addition.
 
-Results depend on the counts: they are experiments, not releases.
+The results depend on the counts: they are experiments, not releases.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ _SUPPORTS = {
     "all": "support: all pairs of states, public",
     "observed": "support: observed in the data, treated as public by the user's declaration",
 }
-_WHOLE = 2**24  # float32 holds every whole number up to here
+_WHOLE = 2**24  # float32 represents every whole number up to this one
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class CountLaw:
-    """A mechanism's law on one table, traced: counts (rows, n); uniform, the uniform law on each row's support; weight, w above.
+    """A mechanism's law on one table, traced: counts (rows, n); uniform, the uniform law on each row's support; weight, the w of the module.
 
-    parameter, draw: the two parts of the mechanism's `Law`. Shapes are not annotated: on its way to a device every leaf has an axis of blocks in
-    front.
+    parameter, draw: the two parts of the mechanism's `Law`. Shapes are not annotated, since every leaf gets a leading axis of blocks on its
+    way to a device.
     """
 
     counts: Any
@@ -72,7 +72,7 @@ class CountLaw:
 def count_law(
     mechanism: CountMechanism, counts: np.ndarray, support: Bool[np.ndarray, "rows n"], *, weight: float, dtype: np.dtype
 ) -> CountLaw:
-    """The mechanism's law on these counts, NumPy arrays of this dtype."""
+    """The mechanism's law on these counts, as NumPy arrays of this dtype."""
     law = mechanism.law(counts, support, dtype)
     return CountLaw(
         counts=counts.astype(dtype),
@@ -84,13 +84,13 @@ def count_law(
 
 
 def shares_of(key: Array, law: CountLaw, first: Any, n: int) -> Float[Array, "draws rows n"]:
-    """What the mechanism itself draws: private tables first, ..., first + n - 1, each fixed by the key and its number; pure."""
+    """The draws of the mechanism itself: private tables first, ..., first + n - 1, each determined by the key and its number; pure."""
     support = jnp.asarray(law.uniform)[None] > 0
     return law.draw(key, law.parameter, law.counts, support, jnp.asarray(first, jnp.uint32), n)
 
 
 def draw(key: Array, law: CountLaw, first: Any, n: int) -> Float[Array, "draws rows n"]:
-    """The same with the uniform weight mixed in; float64 needs x64 on."""
+    """`shares_of` with the uniform weight mixed in; float64 needs x64 on."""
     return mixed(shares_of(key, law, first, n), law)
 
 
@@ -100,7 +100,7 @@ def mixed(shares: Float[Array, "draws rows n"], law: CountLaw) -> Float[Array, "
 
 
 class CountTable(Table):
-    """The keys of [mechanism] that every mechanism has; `table_of` adds the options of the registered ones."""
+    """The keys of [mechanism] that every mechanism has; `table_of` adds the options of the registered mechanisms."""
 
     name: str
     epsilon: float = pydantic.Field(gt=0, allow_inf_nan=False, title="target epsilon", json_schema_extra={"units": "nats"})
@@ -114,7 +114,7 @@ class CountTable(Table):
     @classmethod
     def _by_its_name(cls, word: Any) -> Any:
         """The mechanism's name for one of its aliases."""
-        with contextlib.suppress(InputError):  # what is none is refused with the list of the names
+        with contextlib.suppress(InputError):  # an unknown name is refused later, with the list of the names
             return word if ":" in str(word) else mechanisms.mechanism(word).name
         return word
 
@@ -135,21 +135,21 @@ def _table(kinds: tuple[tuple[str, type[CountMechanism]], ...]) -> type[CountTab
 
 
 class Declared(NamedTuple):
-    """What is public of the counts, in words."""
+    """The public facts of the counts, in words."""
 
     statement: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class CountWorkload(KnownChain):
-    """`count-matrix`; see the module."""
+    """The workload `count-matrix`; see the module."""
 
     name = "count-matrix"
     law_version = 3
 
     @property
     def measures(self) -> Mapping[str, Quantity]:
-        """Those of every workload that releases a whole matrix."""
+        """The measures of every workload that releases a whole matrix."""
         return MEASURES
 
     @property
@@ -162,31 +162,31 @@ class CountWorkload(KnownChain):
 
     @property
     def exact(self) -> Mapping[str, Quantity]:
-        """What a cell promises."""
+        """The guarantee and the public parameters of a cell."""
         return {**_PROMISED, **_public(), **STATIONARY}
 
     def check(self, cell: Mapping[str, Scalar]) -> None:
-        """The cell's table; whether a scale or a variance meets the target is left to `prepare`."""
+        """Check the cell's table; `prepare` checks whether a scale or a variance meets the target."""
         self._cell(cell)
 
     def rows(self, cell: Mapping[str, Scalar]) -> Declared:
-        """What the cell declares public of the rows."""
+        """What the cell declares public about the rows."""
         table, kind, _ = self._cell(cell)
         private = "counts and row totals: private" if kind.whole_domain else "row totals and smallest shares: declared public"
         return Declared(f"{_SUPPORTS[table.support]}; {private}")
 
     def mechanism(self, cell: Mapping[str, Scalar]) -> CountMechanism:
-        """The cell's mechanism; ValueError where none of its kind meets the target."""
+        """The cell's mechanism; raises InputError if no parameter of its kind meets the target."""
         table, kind, options = self._cell(cell)
         target = Target(table.epsilon, table.delta or 0.0, Neighbours(table.adjacency))
         return kind.on_table(target, self.counts, self.support(table), **options)
 
     def support(self, table: CountTable) -> Bool[np.ndarray, "rows n"]:
-        """Where the support is, (rows, n)."""
+        """The support as a mask, (rows, n)."""
         return self.counts > 0 if table.support == "observed" else np.ones(self.counts.shape, dtype=bool)
 
     def prepare(self, cell: Mapping[str, Scalar]) -> Prepared:
-        """The mechanism's law on the counts, and what it promises."""
+        """The mechanism's law on the counts, and its guarantee."""
         P, pi = self.truth
         law, promised, dtype = self._prepared(cell)
         with jax.enable_x64(dtype == np.float64):
@@ -195,12 +195,12 @@ class CountWorkload(KnownChain):
         return Prepared(params={"law": law, "P": P.astype(dtype), "pi": pi.astype(dtype)}, exact=exact)
 
     def measure(self, key: jax.Array, params: Any, first: Any, n: int) -> Mapping[str, jax.Array]:
-        """What private matrices first, ..., first + n - 1 do to the stationary distribution and to the ergodicity coefficient."""
+        """The errors of the stationary distribution and of the ergodicity coefficient, for private matrices first, ..., first + n - 1."""
         with jax.enable_x64(params["P"].dtype == jnp.float64):
             return measured(draw(key, params["law"], first, n), params["P"], params["pi"])
 
     def _prepared(self, cell: Mapping[str, Scalar]) -> tuple[CountLaw, dict[str, Any], np.dtype]:
-        """The law, the promise, and the type of the draws."""
+        """The law, the guarantee, and the type of the draws."""
         (table, kind, _), mechanism = self._cell(cell), self.mechanism(cell)
         dtype = np.dtype(table.precision)
         law = count_law(mechanism, self.counts, self.support(table), weight=table.uniform_weight, dtype=dtype)
@@ -214,18 +214,18 @@ class CountWorkload(KnownChain):
         return law, promised, dtype
 
     def _named(self, cell: Mapping[str, Scalar]) -> tuple[str, ...]:
-        """The mechanism's name where it is one that imports a module."""
+        """The mechanism's name if it has the form package.module:name."""
         name = cell.get("name", self.table.get("name"))
         return (name,) if isinstance(name, str) and ":" in name else ()
 
     def _cell(self, cell: Mapping[str, Scalar]) -> tuple[CountTable, type[CountMechanism], dict[str, Any]]:
-        """The cell's table, its mechanism and the options that this one uses; ValueError of one sentence that names the key."""
+        """The cell's table, its mechanism and the options that it uses; raises InputError with one sentence that names the key."""
         table = cell_table(table_of(self._named(cell)), self.table, cell)
         kind = mechanisms.mechanism(table.name)
         if "name" not in cell:
             _refuse_unused(table.name, {**self.table, **cell})
         if kind.spends_delta and table.delta is None:
-            remedy = f"{table.name} meets epsilon together with delta: give it, there or as an axis"
+            remedy = f"{table.name} needs epsilon together with delta: give it, in [mechanism] or as an axis"
             invalid("mechanism.delta", None, remedy, problem="is not given")
         options = {key: getattr(table, key) for key in kind.OPTIONS.model_fields}
         validated(kind.OPTIONS, options, "mechanism")
@@ -237,7 +237,7 @@ class CountWorkload(KnownChain):
 
 _PROMISED = {
     "at_epsilon": Quantity(long_name="target epsilon, at which the exact delta is stated", units="nats"),
-    "at_delta": Quantity(long_name="target delta; 0 for a mechanism that spends none, as the discrete Laplace"),
+    "at_delta": Quantity(long_name="target delta; 0 for a mechanism that needs none, such as the discrete Laplace"),
     "exact_delta": Quantity(long_name="delta at that epsilon by the mechanism's exact accountant"),
 }
 
@@ -252,18 +252,18 @@ def _extra(field: Any) -> Mapping[str, Any]:
 
 
 def _uses(kind: type[CountMechanism]) -> set[str]:
-    """The keys beside the common ones that a mechanism uses."""
+    """The keys that a mechanism uses, besides the common ones."""
     return {*kind.OPTIONS.model_fields, *(("delta",) if kind.spends_delta else ())}
 
 
 def _refuse_unused(name: str, given: Mapping[str, Any]) -> None:
-    """A key that only other mechanisms use is a mistake where `name` is no axis."""
+    """Refuse a key that only other mechanisms use, if `name` is not an axis."""
     kinds = {other: mechanisms.mechanism(other) for other in mechanisms.names()}
     known = set().union(*(_uses(kind) for kind in kinds.values()))
     for key in sorted(known - _uses(mechanisms.mechanism(name))):
         if key in given:
             users = " and ".join(other for other, kind in kinds.items() if key in _uses(kind))
-            invalid(f"mechanism.{key}", given[key], f"{name} has no use for it, {users} would: leave it out")
+            invalid(f"mechanism.{key}", given[key], f"{name} does not use it, but {users} would: leave it out")
 
 
 _ERRORS = {
@@ -273,15 +273,15 @@ _ERRORS = {
 }
 _OF_CHAINS = {"stationary_tv": Quantity(long_name="total variation between private and true stationary distributions")}
 _CLOSED = {
-    "kl_exact": Quantity(long_name="expected KL of the rows, exactly; -1 where no closed form is known", units="nats"),
-    "tv_exact": Quantity(long_name="expected total variation of the rows, exactly; -1 where no closed form is known"),
-    "stationary_exact": Quantity(long_name="total variation of the stationary laws where nothing is drawn; else -1"),
+    "kl_exact": Quantity(long_name="expected KL of the rows, exactly; -1 without a closed form", units="nats"),
+    "tv_exact": Quantity(long_name="expected total variation of the rows, exactly; -1 without a closed form"),
+    "stationary_exact": Quantity(long_name="total variation of the stationary laws if nothing is drawn; else -1"),
 }
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class ComparisonWorkload(CountWorkload):
-    """`count-comparison`; see the module. One vector of counts is a table of one row."""
+    """The workload `count-comparison`; see the module. One vector of counts is a table of one row."""
 
     name = "count-comparison"
     law_version = 1
@@ -293,12 +293,12 @@ class ComparisonWorkload(CountWorkload):
 
     @functools.cached_property
     def truth(self) -> tuple[np.ndarray, np.ndarray]:
-        """(shares of each row, their stationary distribution or nothing), float64."""
+        """(shares of each row, their stationary distribution or an empty array), float64."""
         return super().truth if self.square else (self.counts / self.counts.sum(axis=1, keepdims=True), np.zeros(0))
 
     @property
     def measures(self) -> Mapping[str, Quantity]:
-        """The errors of the rows, and of the stationary law where there is one."""
+        """The errors of the rows, and of the stationary distribution if there is one."""
         return {**_ERRORS, **(_OF_CHAINS if self.square else {})}
 
     @property
@@ -308,11 +308,11 @@ class ComparisonWorkload(CountWorkload):
 
     @property
     def exact(self) -> Mapping[str, Quantity]:
-        """What a cell promises, and its errors where they have a closed form."""
+        """The guarantee of a cell, and its errors that have a closed form."""
         return {**_PROMISED, **_public(), **_CLOSED}
 
     def prepare(self, cell: Mapping[str, Scalar]) -> Prepared:
-        """The mechanism's law on the counts, what it promises, and its exact errors."""
+        """The mechanism's law on the counts, its guarantee, and its exact errors."""
         (P, pi), mechanism = self.truth, self.mechanism(cell)
         law, promised, dtype = self._prepared(cell)
         weights = self.counts.sum(axis=1) / self.counts.sum()

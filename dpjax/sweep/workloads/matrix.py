@@ -1,12 +1,12 @@
 """`dirichlet-matrix`: a transition matrix row by row through the Dirichlet mechanism (Algorithm 2 of the first paper).
 
-[mechanism] holds the public numbers. support: "observed" (the transitions seen are declared public, as in the paper) or "all". eta:
-"smallest share" (the paper's rule, row by row) or one floor for all rows; or minimum_count, a public least number of records in every
-supported cell, so that eta_i = minimum_count / N_i. Then either k_factor, k_i = k_factor * 3/(2 eta_i), or a joint target (epsilon,
-delta) that every row's k is calibrated to; rows that cannot meet it are withheld, released as the uniform law on their public support.
-gamma is A-Theorem 1's.
+[mechanism] holds the public numbers. support: "observed" (the observed transitions are declared public, as in the paper) or "all". The
+floor eta: "smallest share" (the paper's rule, row by row) or one floor for all rows; or minimum_count, a public lower bound on the
+records in every supported cell, so that eta_i = minimum_count / N_i. The concentration: either k_factor, with k_i = k_factor * 3/(2 eta_i),
+or a joint target (epsilon, delta) to which every row's k is calibrated. A row that cannot meet the target is withheld: it is released as
+the uniform law on its public support. gamma is the parameter of A-Theorem 1.
 
-Each cell stores the joint cost under both accountants, what each row can promise, and bounds; it samples the total variation between the
+Each cell stores the joint cost under both accountants, what each row can guarantee, and bounds. It samples the total variation between the
 private and the true stationary distributions, the change of the ergodicity coefficient, and the largest column sum of |P~ - P|.
 """
 
@@ -43,8 +43,8 @@ AXES = {
     "accounting": Label(long_name="accountant that k is calibrated with"),
 }
 EXACT = {
-    "theorem1_epsilon": Quantity(long_name="joint epsilon by A-Theorem 1; inf where it covers not every row", units="nats"),
-    "theorem1_delta": Quantity(long_name="joint delta by A-Theorem 1; 1 where it covers not every row"),
+    "theorem1_epsilon": Quantity(long_name="joint epsilon by A-Theorem 1; inf if it does not cover every row", units="nats"),
+    "theorem1_delta": Quantity(long_name="joint delta by A-Theorem 1; 1 if it does not cover every row"),
     "at_delta": Quantity(long_name="delta at which the exact epsilon is stated: the target, or A-Theorem 1's"),
     "exact_epsilon": Quantity(long_name="joint epsilon by exact accounting at that delta", units="nats"),
     "n_withheld": Quantity(long_name="rows withheld, released as the uniform law on their public support", units="rows"),
@@ -56,9 +56,9 @@ EXACT = {
     "row_categories": Quantity(long_name="transitions in the row's public support", dims=("state",)),
     "row_eta": Quantity(long_name="floor of the row's shares", dims=("state",)),
     "row_k": Quantity(long_name="concentration of the row", dims=("state",)),
-    "row_drawn": Quantity(long_name="1 where the row is drawn, 0 where it is constant or withheld", dims=("state",)),
+    "row_drawn": Quantity(long_name="1 if the row is drawn, 0 if it is constant or withheld", dims=("state",)),
     "row_least_theorem1": Quantity(
-        long_name="epsilon* of the row by A-Theorem 1; inf where it does not apply", units="nats", dims=("state",)
+        long_name="epsilon* of the row by A-Theorem 1; inf if it does not apply", units="nats", dims=("state",)
     ),
     "row_least_exact": Quantity(
         long_name="least epsilon of the row at that delta, any k, exact accounting", units="nats", dims=("state",)
@@ -67,7 +67,7 @@ EXACT = {
 
 
 class MatrixTable(Table):
-    """[mechanism] of `dirichlet-matrix`, and of one cell once its axes are put in."""
+    """[mechanism] of `dirichlet-matrix`, and of one cell once it has the values of its axes."""
 
     support: Literal["observed", "all"]
     eta: float | Literal["smallest share"] | None = None
@@ -82,7 +82,7 @@ class MatrixTable(Table):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class MatrixWorkload(KnownChain):
-    """See the module."""
+    """The workload `dirichlet-matrix`; see the module."""
 
     name = "dirichlet-matrix"
     law_version = 5
@@ -97,7 +97,7 @@ class MatrixWorkload(KnownChain):
             return np.asarray(deviation_matrix(self.truth[0]))
 
     def check(self, cell: Mapping[str, Scalar]) -> None:
-        """The cell's table and its public rows; the calibration itself is left to `prepare`."""
+        """Check the cell's table and its public rows; `prepare` calibrates."""
         table, rows = self._table(cell), self.rows(cell)
         lonely = ~(rows.constant | rows.has_adjacent_pair)
         if table.k_factor is not None and lonely.any():
@@ -108,13 +108,17 @@ class MatrixWorkload(KnownChain):
             invalid("mechanism.eta", table.eta, remedy)
 
     def rows(self, cell: Mapping[str, Scalar]) -> PublicRows:
-        """What the cell declares public of each row."""
+        """What the cell declares public about each row."""
         return self._rows(self._table(cell))
 
     def _table(self, cell: Mapping[str, Scalar]) -> MatrixTable:
         table = cell_table(MatrixTable, self.table, cell)
         if (table.k_factor is None) == (table.epsilon is None):
-            invalid("mechanism", {**self.table, **cell}, "give k_factor, or epsilon with delta, there or as an axis, and not both")
+            invalid(
+                "mechanism",
+                {**self.table, **cell},
+                "give k_factor, or epsilon with delta, in [mechanism] or as an axis, and not both",
+            )
         if table.epsilon is not None:
             _target(table)
         if (table.eta is None) == (table.minimum_count is None):
@@ -160,7 +164,7 @@ class MatrixWorkload(KnownChain):
         )
 
     def prepare(self, cell: Mapping[str, Scalar]) -> Prepared:
-        """The shapes k_i P_ij, and what they cost."""
+        """The shapes k_i P_ij, and their cost."""
         table, mechanism = self._table(cell), self.mechanism(cell)
         P, pi = self.truth
         epsilon, delta = _theorem1(mechanism)
@@ -169,7 +173,7 @@ class MatrixWorkload(KnownChain):
             at_delta < 1,
             "mechanism.delta",
             None,
-            "A-Theorem 1 has none here, as it does not cover every row: give one",
+            "A-Theorem 1 gives none, since it does not cover every row: give one",
             problem="is not given",
         )
         k, still = np.asarray(mechanism.k), mechanism.rows.constant | np.asarray(mechanism.withheld)
@@ -194,7 +198,7 @@ class MatrixWorkload(KnownChain):
         return Prepared(params=params, exact=exact)
 
     def _bounds(self, mechanism: MatrixMechanism) -> dict[str, float]:
-        """Theorems 4', 4 and 5' for the mechanism that draws every row; inf where a row is withheld, which they do not speak of."""
+        """Theorems 4', 4 and 5' for the mechanism that draws every row; inf if a row is withheld, since they do not cover that."""
         if np.any(mechanism.withheld):
             return dict.fromkeys(("tv_bound", "tv_bound_printed", "tau_bound"), math.inf)
         P, pi = self.truth
@@ -205,27 +209,27 @@ class MatrixWorkload(KnownChain):
         return {"tv_bound": fourth.value, "tv_bound_printed": fourth.printed, "tau_bound": fifth.value}
 
     def measure(self, key: jax.Array, params: Any, first: Any, n: int) -> Mapping[str, jax.Array]:
-        """What private matrices first, ..., first + n - 1 do to the stationary distribution and to the ergodicity coefficient."""
+        """The errors of the stationary distribution and of the ergodicity coefficient, for private matrices first, ..., first + n - 1."""
         with jax.enable_x64(params["P"].dtype == jnp.float64):
             return measured(_draw(key, params, first, n), params["P"], params["pi"])
 
 
 def _target(table: MatrixTable) -> tuple[float, float]:
-    """The joint target; both of its numbers or neither."""
+    """The joint target: both of its numbers are needed."""
     if table.epsilon is None or table.delta is None:
         invalid("mechanism.delta", table.delta, "k is calibrated to epsilon together with delta: give both")
     return table.epsilon, table.delta
 
 
 def _draw(key: jax.Array, params: Any, first: Any, n: int) -> Float[Array, "n states states"]:
-    """Private matrices first, ..., first + n - 1: a Dirichlet row where alpha is given, the public row elsewhere."""
+    """Private matrices first, ..., first + n - 1: a Dirichlet row if alpha is given, otherwise the public row."""
     drawn = (params["alpha"] > 0).any(axis=-1, keepdims=True)
     alpha = jnp.where(drawn, params["alpha"], (params["public"] > 0).astype(params["alpha"].dtype))
     return jnp.where(drawn[None], jnp.exp(log_dirichlet(key, alpha, n, first)), params["public"][None])
 
 
 def _theorem1(mechanism: MatrixMechanism) -> tuple[float, float]:
-    """The joint (epsilon, delta) of A-Theorem 1; (inf, 1) where its assumptions fail in some row that is drawn."""
+    """The joint (epsilon, delta) of A-Theorem 1; (inf, 1) if its assumptions fail in some row that is drawn."""
     try:
         return float(mechanism.epsilon), float(mechanism.delta)
     except ValueError:
@@ -233,7 +237,7 @@ def _theorem1(mechanism: MatrixMechanism) -> tuple[float, float]:
 
 
 def _row_facts(mechanism: MatrixMechanism, gamma: float, delta: float) -> dict[str, np.ndarray]:
-    """What is public of each row, and the least epsilon that it can be given under each accountant."""
+    """The public facts of each row, and its least epsilon under each accountant."""
     rows = mechanism.rows
     pair = rows.has_adjacent_pair
     covered = pair & (rows.eta < 0.25) & (gamma < 1 / rows.n_categories)

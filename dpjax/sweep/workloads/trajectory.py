@@ -1,15 +1,15 @@
 """`trajectory`: private versions of one sensitive trajectory (second paper, Mechanism 1 and the mechanisms it is compared with).
 
-[mechanism] holds kind, one of the registered mechanisms (`dpjax.trajectory.kinds`) or package.module:kind for one of your own; epsilon;
-and the options that registered mechanisms take, such as rho, b, prior_weight and base_weight. matched = true takes epsilon as the
-single-substitution epsilon at which every mechanism runs. start says where s'_0 comes from: "sensitive" (s_0 itself, which is then
-public, as in the papers' figures), "uniform", "stationary", or the label of a public state. thresholds (nats) and lengths are lists or
-ranges. [mechanism.trajectory] says which trajectory is sensitive. An axis of the sweep overrides the key of its name.
+[mechanism] holds kind, one of the registered mechanisms (`dpjax.trajectory.kinds`) or package.module:kind for your own; epsilon; and the
+options of registered mechanisms, such as rho, b, prior_weight and base_weight. With matched = true, epsilon is the single-substitution
+epsilon at which every mechanism runs. start gives the law of s'_0: "sensitive" (s_0 itself, which is then public, as in the papers'
+figures), "uniform", "stationary", or the label of a public state. thresholds (nats) and lengths are lists or ranges.
+[mechanism.trajectory] gives the sensitive trajectory. An axis of the sweep overrides the key of its name.
 
-Each cell samples whether the largest error exceeds each threshold, the errors, the empirical entropy of each prefix and the agreement, and
-stores their exact values beside them and the mechanism's two guarantees. A mechanism whose output need not be a path of the chain
-(randomised response) has an infinite entropy: sweep it with `sweep.measures` that leave entropy out. Everything depends on the sensitive
-trajectory: these results are experiments, not releases.
+Each cell samples whether the largest error exceeds each threshold, the errors, the empirical entropy of each prefix and the agreement. It
+also stores their exact values and the mechanism's two guarantees. A mechanism whose output need not be a path of the chain (randomised
+response) has an infinite entropy: sweep it with `sweep.measures` that leave entropy out. All results depend on the sensitive trajectory:
+they are experiments, not releases.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from dpjax.trajectory.protocol import Made, Option
 
 _BEFORE = {
     "kind": Label(long_name="mechanism"),
-    "epsilon": Label(long_name="epsilon: nominal, or the single-substitution epsilon where matched", units="nats"),
+    "epsilon": Label(long_name="epsilon: nominal, or if matched the single-substitution epsilon", units="nats"),
 }
 _AFTER = {
     "matched": Label(long_name="whether epsilon is the single-substitution epsilon"),
     "start": Label(long_name="law of the first private state"),
 }
 GUARANTEES = {
-    "nominal_epsilon": Quantity(long_name="nominal epsilon that the mechanism ran at", units="nats"),
-    "metric_rate": Quantity(long_name="loss of replacing one state, for each nat of G_avg, at most", units="nats a nat"),
+    "nominal_epsilon": Quantity(long_name="nominal epsilon of the mechanism", units="nats"),
+    "metric_rate": Quantity(long_name="upper bound on the loss of replacing one state, per nat of G_avg", units="nats per nat"),
     "substitution_epsilon": Quantity(long_name="single-substitution epsilon, exact or its proved bound", units="nats"),
-    "substitution_exact": Quantity(long_name="1 where the single-substitution epsilon is exact, 0 where it is the proved bound"),
+    "substitution_exact": Quantity(long_name="1 if the single-substitution epsilon is exact, 0 if it is the proved bound"),
     "least_distance": Quantity(long_name="smallest G_avg of two distinct states", units="nats"),
     "greatest_distance": Quantity(long_name="largest G_avg of two states", units="nats"),
 }
@@ -56,20 +56,20 @@ MEASURES = {
     "exceeds": Quantity(long_name="largest error above v", dims=("threshold",)),
     "error": Quantity(long_name="mean error G(s'_t, s_t) over t = 1..n", units="nats"),
     "final_error": Quantity(long_name="error at the last step", units="nats"),
-    "entropy": Quantity(long_name="empirical entropy", units="nats a transition", dims=("length",)),
+    "entropy": Quantity(long_name="empirical entropy", units="nats per transition", dims=("length",)),
     "agreement": Quantity(long_name="share of steps equal to the sensitive state"),
 }
 PATHS = {
     "sensitive_path": Quantity(long_name="sensitive trajectory, state indices", dims=("step",)),
-    "private_path": Quantity(long_name="one private trajectory, drawn apart, state indices", dims=("step",)),
-    "place": Quantity(long_name="where a state lies: both ends of a road, or twice its position", dims=("state", "end", "axis")),
+    "private_path": Quantity(long_name="one private trajectory, drawn separately, state indices", dims=("step",)),
+    "place": Quantity(long_name="place of a state: both ends of a road, or twice its position", dims=("state", "end", "axis")),
 }
 _NEIGHBOURS = ("states", "owners", "lengths", "real", "base", "width")
-_TABLES = 2**29  # bytes that the laws of all distinct sensitive states may take
+_TABLES = 2**29  # limit for the laws of all distinct sensitive states, in bytes
 
 
 class TrajectoryTable(Table):
-    """[mechanism] of `trajectory`, and of one cell once its axes are put in; `table_model` adds the options of the mechanisms."""
+    """[mechanism] of `trajectory`, and of one cell once it has the values of its axes; `table_model` adds the mechanisms' options."""
 
     kind: str
     epsilon: float = pydantic.Field(ge=0, allow_inf_nan=False)
@@ -92,7 +92,7 @@ class TrajectoryTable(Table):
 
 
 def table_model(kind: Any = None) -> type[TrajectoryTable]:
-    """[mechanism] with a key for each option of the mechanisms registered now; a kind of the form package.module:kind is imported first."""
+    """[mechanism] with a key for each option of the registered mechanisms; a kind of the form package.module:kind is imported first."""
     if isinstance(kind, str) and ":" in kind:
         protocol.find(kind, "mechanism.kind")
     return _table_model(tuple(protocol.options().values()))
@@ -116,7 +116,7 @@ def _field(option: Option) -> tuple[type, Any]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class TrajectoryWorkload:
-    """See the module. `states`: the sensitive trajectory; `places` (n, 2, 2): where the states lie, None where that is not known."""
+    """The workload `trajectory`; see the module. `states`: the sensitive trajectory; `places` (n, 2, 2): the states' places, or None."""
 
     chain: MarkovChain
     states: np.ndarray
@@ -158,7 +158,7 @@ class TrajectoryWorkload:
 
     @functools.cached_property
     def made(self) -> Any:
-        """`_make` with its last few mechanisms kept, since cells that differ in their start only share one and its laws."""
+        """`_make` with its last few mechanisms kept, since cells that differ only in their start share one mechanism and its laws."""
         return functools.lru_cache(maxsize=2)(self._make)
 
     def _make(self, kind: str, epsilon: float, matched: bool, *options: tuple[str, Any]) -> tuple[Made, dict[int, jax.Array]]:
@@ -169,10 +169,10 @@ class TrajectoryWorkload:
         return bool(self.table.get("sample_paths", False))
 
     def check(self, cell: Mapping[str, Scalar]) -> None:
-        """The cell's table and its start; nothing is calibrated yet."""
+        """Check the cell's table and its start; nothing is calibrated yet."""
         table = self._table(cell)
         if table.matched and table.epsilon == 0:
-            invalid("mechanism.epsilon", 0.0, "no mechanism but the one that ignores the data runs at that; give a positive target")
+            invalid("mechanism.epsilon", 0.0, "only a mechanism that ignores the data has that epsilon; give a positive target")
         if table.start != "stationary":
             self._initial(table)
         if protocol.find(table.kind).law_for_each_step:
@@ -197,19 +197,19 @@ class TrajectoryWorkload:
         return self._made(self._table(cell))[0]
 
     def _made(self, table: TrajectoryTable) -> tuple[Made, dict[int, jax.Array]]:
-        """The mechanism, its guarantee, and the laws of single states found for it so far."""
+        """The mechanism, its guarantee, and the laws of single states computed for it so far."""
         made: tuple[Made, dict[int, jax.Array]] = self.made(table.kind, table.epsilon, table.matched, *table.options.items())
         return made
 
     def exact_errors(self, cell: Mapping[str, Scalar]) -> tuple[Made, Mapping[str, float]]:
-        """The cell's mechanism and its exact errors alone: what a comparison needs, without the tables that draws need."""
+        """The cell's mechanism and its exact errors, for a comparison: without the tables for draws."""
         table = self._table(cell)
         made, _ = self._made(table)
         law = made.mechanism.exact_law(self.states, self._initial(table), check=False)
         return made, {**errors(law, self.states), "expected_impossible": float(law.impossible.mean())}
 
     def prepare(self, cell: Mapping[str, Scalar]) -> Prepared:
-        """The cumulative laws that a draw inverts, and all that is known exactly."""
+        """The cumulative laws for the draws, and all exact quantities."""
         table = self._table(cell)
         (made, held), initial = self._made(table), self._initial(table)
         m, graph = made.mechanism, made.mechanism.graph
@@ -253,9 +253,9 @@ class TrajectoryWorkload:
             }
 
     def draw(self, key: jax.Array, params: Mapping[str, Any], first: Any, n: int) -> jax.Array:
-        """Private trajectories (n, steps + 1) int32; number i is the mechanism's `sample`'s trajectory first + i. Pure.
+        """Private trajectories (n, steps + 1) int32; row i is trajectory first + i of the mechanism's `sample`. Pure.
 
-        Which mechanism it is lies in the tables alone, so that one executable serves a whole grid.
+        Mechanisms differ in the tables alone, so one executable serves a whole grid.
         """
         with jax.enable_x64(True):
             return params["paths"].draw(self._neighbours(params), key, first, n)
@@ -265,7 +265,7 @@ class TrajectoryWorkload:
 
 
 def build(dataset: Any, mechanism: Mapping[str, Any]) -> TrajectoryWorkload:
-    """The workload on a data set that holds a square chain; kind and epsilon may be left to the axes."""
+    """The workload on a data set with a square chain; kind and epsilon may come from the axes."""
     square = dataset is not None and (dataset.matrix is not None or np.ndim(dataset.counts) == 2)
     if not square:
         name = None if dataset is None else dataset.name
@@ -287,19 +287,19 @@ def build(dataset: Any, mechanism: Mapping[str, Any]) -> TrajectoryWorkload:
 
 
 def _affordable(graph: ChainGraph, steps: int, tables: int) -> None:
-    """Refuse a trajectory of so many steps where its tables are too large."""
+    """Refuse a trajectory of this many steps if its tables are too large."""
     held = 8 * graph.neighbours.n_slots * tables
     require(
         held <= _TABLES,
         "mechanism.trajectory",
         None,
-        f"its tables take {held:,} bytes: give fewer steps",
-        problem=f"is {steps} steps",
+        f"its tables need {held:,} bytes: give fewer steps",
+        problem=f"has {steps} steps",
     )
 
 
 def _chain(dataset: Any) -> MarkovChain:
-    """The chain of the probabilities that the source states, else of its counts."""
+    """The chain of the probabilities that the source states, otherwise of its counts."""
     if dataset.matrix is not None:
         return MarkovChain.from_matrix(dataset.matrix, labels=dataset.labels)
     return MarkovChain.from_counts(dataset.counts, labels=dataset.labels)
@@ -315,7 +315,7 @@ def _thresholds(table: TrajectoryTable) -> np.ndarray:
 
 
 def _lengths(table: TrajectoryTable, steps: int) -> np.ndarray:
-    """The prefixes whose entropy is measured; left out, up to twelve of them, the last being the whole trajectory."""
+    """The prefixes whose entropy is measured; by default up to twelve, the last being the whole trajectory."""
     if table.lengths is None:
         return np.unique(np.linspace(1, steps, min(steps, 12)).round().astype(np.int64))
     values = axis_values("mechanism.lengths", table.lengths)

@@ -1,16 +1,16 @@
-"""The sensitive trajectory of a sweep, and what a cell knows exactly of its private versions, without sampling.
+"""The sensitive trajectory of a sweep, and the exact quantities of its private versions, without sampling.
 
-*Where it comes from* (`Source`): the data set, labels in the config, or a seeded walk of the chain.
+*The source of the trajectory* (`Source`): the data set, labels in the config, or a seeded walk of the chain.
 
 [mechanism.trajectory]
 source = "data"          the data set's own trajectory number `index`
 source = "labels"        labels = ["AA", "AA", "A", ...]
-source = "simulated"     `steps` transitions of the chain from the state `first` (a label; left out, the state entered most often),
+source = "simulated"     `steps` transitions of the chain from the state `first` (a label; by default the state entered most often),
                          each the inverse of the row's cumulative law at one uniform of a NumPy generator seeded with `seed`
 
-*What a cell knows.* For the sensitive trajectory s_0..s_n, thresholds v and lengths l: P(max_t G(s'_t, s_t) > v), E G(s'_t, s_t), P(s'_t =
-s_t), and mean and standard deviation of the empirical entropy H_l of the private trajectory (nats a transition); of a trajectory of the
-chain itself from the same initial law; and H_l of the sensitive trajectory.
+*The exact quantities.* For the sensitive trajectory s_0..s_n, thresholds v and lengths l: P(max_t G(s'_t, s_t) > v), E G(s'_t, s_t),
+P(s'_t = s_t), and the mean and standard deviation of the empirical entropy H_l (nats per transition) of the private trajectory and of a
+trajectory of the chain itself from the same initial law; and H_l of the sensitive trajectory.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ class Source(Table):
         return self
 
     def words(self) -> str:
-        """Where the trajectory comes from, for a caption."""
+        """The source of the trajectory, for a caption."""
         if self.source == "simulated":
             return f"simulated from the chain, seed {self.seed}"
         return "the data set's own" if self.source == "data" else "listed in the config"
 
 
 def sensitive_trajectory(source: Source, chain: MarkovChain, given: Sequence[Any] | None) -> Int64[np.ndarray, " states"]:
-    """The sensitive trajectory as state indices; `given` holds the data set's own trajectories. ValueError where there is none."""
+    """The sensitive trajectory as state indices; `given` holds the data set's own trajectories. Raises InputError if there is none."""
     if source.source == "simulated":
         return _walk(chain, source)
     if source.source == "labels":
@@ -82,11 +82,11 @@ def sensitive_trajectory(source: Source, chain: MarkovChain, given: Sequence[Any
 
 
 def index_of(chain: MarkovChain, label: str | int, argument: str) -> int:
-    """The state called `label`, as text or as a whole number."""
+    """The index of the state `label`, given as text or as a whole number."""
     texts = {str(known): i for i, known in enumerate(chain.labels)}
     if str(label) not in texts:
         shown = ", ".join(list(texts)[:10])
-        invalid(argument, label, f"no state is called that; the states are {shown}{', ...' if len(texts) > 10 else ''}")
+        invalid(argument, label, f"no state has this label; the states are {shown}{', ...' if len(texts) > 10 else ''}")
     return texts[str(label)]
 
 
@@ -107,16 +107,16 @@ EXACT = {
     "expected_error": Quantity(long_name="exact mean error G(s'_t, s_t) over t = 1..n", units="nats"),
     "expected_final_error": Quantity(long_name="exact mean error at the last step", units="nats"),
     "expected_agreement": Quantity(long_name="exact mean share of steps equal to the sensitive state"),
-    "expected_entropy": Quantity(long_name="exact mean empirical entropy", units="nats a transition", dims=("length",)),
+    "expected_entropy": Quantity(long_name="exact mean empirical entropy", units="nats per transition", dims=("length",)),
     "entropy_deviation": Quantity(
-        long_name="exact standard deviation of the empirical entropy", units="nats a transition", dims=("length",)
+        long_name="exact standard deviation of the empirical entropy", units="nats per transition", dims=("length",)
     ),
     "chain_entropy": Quantity(
-        long_name="exact mean empirical entropy of the chain's own trajectories", units="nats a transition", dims=("length",)
+        long_name="exact mean empirical entropy of the chain's own trajectories", units="nats per transition", dims=("length",)
     ),
-    "chain_entropy_deviation": Quantity(long_name="its exact standard deviation", units="nats a transition", dims=("length",)),
+    "chain_entropy_deviation": Quantity(long_name="its exact standard deviation", units="nats per transition", dims=("length",)),
     "sensitive_entropy": Quantity(
-        long_name="empirical entropy of the sensitive trajectory", units="nats a transition", dims=("length",)
+        long_name="empirical entropy of the sensitive trajectory", units="nats per transition", dims=("length",)
     ),
 }
 
@@ -139,7 +139,7 @@ def exact_quantities(
     thresholds: Float[np.ndarray, " thresholds"],
     lengths: Int[np.ndarray, " lengths"],
 ) -> Mapping[str, float | np.ndarray]:
-    """Every quantity of EXACT; `initial` is p_0, `tables` the law of the private trajectory that it leads to."""
+    """Every quantity of EXACT; `initial` is p_0, and `tables` the law of the private trajectory that starts from it."""
     law = m.exact_law(states, initial)
     entropy, deviation = m.entropies(tables, lengths)
     own, own_deviation = chain_entropy(m.graph, initial, lengths)

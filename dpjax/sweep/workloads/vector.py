@@ -1,7 +1,7 @@
 """`dirichlet-vector`: one count vector through the Dirichlet mechanism (Algorithm 1 of the first paper).
 
-[mechanism] holds the public numbers: eta, and either k or a target (epsilon, delta) that k is calibrated to; gamma for A-Theorem 1. An axis
-of the sweep overrides the number of its name. Each cell stores what its k costs under A-Theorem 1 and under exact accounting, and
+[mechanism] holds the public numbers: eta, and either k or a target (epsilon, delta) to which k is calibrated; gamma for A-Theorem 1. An
+axis of the sweep overrides the key of its name. Each cell stores the cost of its k under A-Theorem 1 and under exact accounting, and
 samples KL(C || C~) and C~ itself.
 """
 
@@ -31,11 +31,11 @@ AXES = {
     "gamma": Label(long_name="threshold gamma of the good set"),
     "accounting": Label(long_name="accountant that k is calibrated with"),
 }
-NOT_STATED = "; inf where A-Theorem 1 does not apply"
+NOT_STATED = "; inf if A-Theorem 1 does not apply"
 
 
 class VectorTable(Table):
-    """[mechanism] of `dirichlet-vector`, and of one cell once its axes are put in."""
+    """[mechanism] of `dirichlet-vector`, and of one cell once it has the values of its axes."""
 
     eta: float
     gamma: float | None = None
@@ -49,7 +49,7 @@ class VectorTable(Table):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class VectorWorkload:
-    """See the module. `counts` (n,) are the records of each category; their shares are the sensitive vector C."""
+    """The workload `dirichlet-vector`; see the module. `counts` (n,): the records of each category; their shares are the sensitive C."""
 
     counts: np.ndarray
     labels: tuple[str, ...]
@@ -95,25 +95,27 @@ class VectorWorkload:
         return 64 * self.counts.size
 
     def check(self, cell: Mapping[str, Scalar]) -> None:
-        """The cell's own table, its mechanism and the floor against the smallest share; cheap enough for every cell."""
+        """Check the cell's table, its mechanism, and the floor against the smallest share; cheap enough for every cell."""
         table = self._table(cell)
         smallest = float(self.shares.min())
         require(
             table.eta <= smallest * (1 + 1e-12),
             "mechanism.eta",
             table.eta,
-            f"the smallest share is {smallest:.6g}: declare a floor not above it",
+            f"the smallest share is {smallest:.6g}: declare a floor at or below it",
         )
         mechanism = self._mechanism(table)
         if table.delta is None:
-            _ = mechanism.epsilon  # says which assumption of A-Theorem 1 fails, and what would help
+            _ = mechanism.epsilon  # its error says which assumption of A-Theorem 1 fails, and the remedy
 
     def _table(self, cell: Mapping[str, Scalar]) -> VectorTable:
         table = cell_table(VectorTable, self.table, cell)
         given = [name for name in ("k", "k_factor", "epsilon") if getattr(table, name) is not None]
         if len(given) != 1:
             invalid(
-                "mechanism", {**self.table, **cell}, "give exactly one of k, k_factor and epsilon (with delta), there or as an axis"
+                "mechanism",
+                {**self.table, **cell},
+                "give exactly one of k, k_factor and epsilon (with delta), in [mechanism] or as an axis",
             )
         if table.epsilon is not None and table.delta is None:
             invalid("mechanism.delta", None, "k is calibrated to epsilon together with delta: give both", problem="is not given")
@@ -129,7 +131,7 @@ class VectorWorkload:
         return DirichletMechanism(k=float(k or 0.0), gamma=table.gamma, **public)
 
     def prepare(self, cell: Mapping[str, Scalar]) -> Prepared:
-        """The shapes k C, and what they cost."""
+        """The shapes k C, and their cost."""
         table = self._table(cell)
         mechanism = self._mechanism(table)
         k, n, records = mechanism.k, mechanism.n_categories, mechanism.n_records
@@ -139,7 +141,7 @@ class VectorWorkload:
             at_delta < 1,
             "mechanism.delta",
             None,
-            "A-Theorem 1 has none here (see its assumptions): give one",
+            "A-Theorem 1 gives none (see its assumptions): give one",
             problem="is not given",
         )
         exact = {
@@ -166,7 +168,7 @@ class VectorWorkload:
 
 
 def _theorem1(mechanism: DirichletMechanism) -> tuple[float, float, float]:
-    """(epsilon, tight epsilon, delta) of A-Theorem 1, (inf, inf, 1) where its assumptions fail or gamma is not given."""
+    """(epsilon, tight epsilon, delta) of A-Theorem 1, (inf, inf, 1) if its assumptions fail or gamma is not given."""
     if mechanism.gamma is None or not mechanism.eta < 0.25 or mechanism.k < 1.5 / mechanism.eta * (1 - 1e-12):
         return math.inf, math.inf, 1.0
     return float(mechanism.epsilon), float(mechanism.tight_epsilon), float(mechanism.delta)
@@ -179,7 +181,7 @@ def build(dataset: Any, mechanism: Mapping[str, Any]) -> VectorWorkload:
             "data", None if dataset is None else dataset.name, 'dirichlet-vector needs one count vector, such as source = "grades"'
         )
     counts = np.asarray(dataset.counts)
-    require(counts.size >= 2, "data", dataset.name, "it has fewer than two categories: nothing can be hidden among them")
+    require(counts.size >= 2, "data", dataset.name, "it has fewer than two categories, so there is nothing to hide: give more")
     if (counts <= 0).any():
         empty = [str(label) for label, c in zip(dataset.labels, counts, strict=True) if c <= 0]
         invalid("data", dataset.name, f"no record is in {', '.join(empty)}: leave the category out of the declared support")
