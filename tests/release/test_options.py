@@ -59,7 +59,10 @@ def test_text_in_the_place_of_a_number(model, option):
     ("more", "said"),
     [
         (("--pseudocount", 0.01), r"--epsilon, --delta is .* raise pseudocount"),
-        (("--mechanism", "discrete-gaussian", "--epsilon", 1e-9, "--delta", 1e-6), r"--epsilon, --delta is .* raise epsilon or delta"),
+        (
+            ("--mechanism", "discrete-gaussian", "--epsilon", 1e-9, "--delta", 1e-6),
+            r"--epsilon, --delta is .* raise epsilon or delta",
+        ),
         (
             ("--support", "private", "--epsilon", 1e-9, "--support-share", 1e-6),
             r"--epsilon, --delta is .* raise epsilon, delta or the share",
