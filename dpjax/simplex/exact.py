@@ -188,8 +188,7 @@ def exact_epsilon(delta: Real, *, k: Real, eta: Real, n_records: Real, n_categor
 
     Returns:
         epsilon, NumPy float64. A traced argument gives, unrounded and in its dtype, the point where the curve equals delta. Its
-        derivatives are
-        those of the implicit function, and 0 if epsilon is 0.
+        derivatives are those of the implicit function, and 0 if epsilon is 0.
 
     Raises:
         InputError: An argument is out of range, or no two adjacent count vectors have all shares >= eta.
@@ -313,8 +312,8 @@ def epsilon_floor(delta: Real, *, eta: Real, n_records: Real, n_categories: Real
         n_categories: The public number of categories n.
 
     Returns:
-        epsilon, rounded up, NumPy float64. A traced argument gives an unrounded value in its dtype, with the derivatives of the implicit
-        function.
+        epsilon, rounded up, NumPy float64. A traced argument gives an unrounded value in its dtype, with the derivatives of the
+        implicit function.
 
     Example:
         >>> from dpjax.simplex import epsilon_floor

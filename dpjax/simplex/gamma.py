@@ -384,8 +384,7 @@ def log_dirichlet(key: Key[Array, ""], alpha: ArrayLike, n_draws: int, first: in
     Args:
         key: One typed JAX key.
         alpha: Concentrations, (*batch, n), float32 or float64, finite and >= 0, with a positive entry in each row. A zero entry is
-            a structural
-            zero: log p = -inf.
+            a structural zero: log p = -inf.
         n_draws: The number of draws; static.
         first: The number of the first draw.
 
@@ -415,8 +414,8 @@ def dirichlet(key: Key[Array, ""], alpha: ArrayLike, n_draws: int, first: int | 
 
     Args:
         key: One typed JAX key.
-        alpha: Concentrations, (*batch, n), float32 or float64, finite and >= 0, with a positive entry in each row. A zero entry is a
-            structural zero.
+        alpha: Concentrations, (*batch, n), float32 or float64, finite and >= 0, with a positive entry in each row. A zero entry is
+            a structural zero.
         n_draws: The number of draws; static.
         first: The number of the first draw.
 

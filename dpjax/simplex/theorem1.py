@@ -348,8 +348,8 @@ def theorem1_epsilon(k: Real, eta: Real, n_records: Real, n_categories: Real, ga
         n_records: The number of records N.
         n_categories: The number of categories n, at least 2.
         gamma: The threshold, in (0, 1/n).
-        form: "printed" is equation (6) as it stands, NOT a valid claim for two categories. "corrected" is the tight one, valid for every n.
-            "valid" (default) is the printed one where it is valid (n >= 3) and the corrected one for n = 2.
+        form: "printed" is equation (6) as it stands, NOT a valid claim for two categories. "corrected" is the tight one, valid for
+            every n. "valid" (default) is the printed one where it is valid (n >= 3) and the corrected one for n = 2.
 
     Raises:
         InputError: An assumption is broken; the error names it.
