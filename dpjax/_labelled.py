@@ -255,7 +255,7 @@ def squashed(name: Any) -> str:
 
 
 def _is_end(name: Any) -> bool:
-    """Whether a name is one of those of a column of states."""
+    """Whether a column with this name may hold states."""
     return squashed(name) in {"", "unnamed0", "state", "label", *(word for pair in ENDS for word in pair)}
 
 

@@ -18,7 +18,7 @@ then the largest number below 1. So 0 < u < 1 always, and a coin of bias 1 (acce
 
 What remains: an event of probability below 2^-65 = 2.7e-20 never occurs.
 
-One threefry hash gives both words: those of the split key of that number, `jax.random.split(key, shape)`. (`jax.random.bits` would
+One threefry hash gives both words, which are the words of key number i of `jax.random.split(key, shape)`. (`jax.random.bits` would
 fold them into one, or would need 64-bit types in the caller's program.)
 """
 

@@ -88,7 +88,7 @@ def nan_unless(held: Sequence[Any], value: Any) -> Any:
     """The traced `value`, NaN where a condition is false.
 
     A condition whose shape broadcasts to the value's shape applies entry by entry, any other to the whole value. Where the
-    conditions are true the derivative is that of `value`.
+    conditions are true the derivative is the derivative of `value`.
     """
     for condition in held:
         shape = np.shape(condition)

@@ -96,7 +96,7 @@ def count_target(
 ) -> Target:
     """The two neighbouring tables that the mechanism names.
 
-    By default they are those of `dpjax.counts.protocol.worst_pair`: a record moves from one row to another ("replace"), or is added or not
+    By default they are the tables of `dpjax.counts.protocol.worst_pair`: a record moves from one row to another ("replace"), or is added or not
     ("add-remove"). The other cell of each row is full, so that the total reveals almost nothing, and the bound is nearly attained. A
     mechanism that spends no delta is audited at delta 0.
 

@@ -133,7 +133,7 @@ class MarkovChain:
 
         Args:
             counts: Whole numbers, (n, n): dense, sparse or labelled.
-            labels: n labels. Default: those of `counts`, else 0 to n - 1.
+            labels: n labels. Default: the labels of `counts`, else 0 to n - 1.
             initial: The distribution of the first state, (n,) or by label.
 
         Raises:
@@ -163,7 +163,7 @@ class MarkovChain:
             P: Transition probabilities, (n, n): dense, sparse or labelled. Rows must sum to 1 within 1e-9 (1e-5 if P is float32); they are
                 divided by their sums in float64. A traced P must be dense. It keeps its values and dtype, every entry may be a transition,
                 and only `dpjax.debug_checks` checks it.
-            labels: n labels. Default: those of `P`, else 0 to n - 1.
+            labels: n labels. Default: the labels of `P`, else 0 to n - 1.
             initial: The distribution of the first state, (n,) or by label.
 
         Raises:

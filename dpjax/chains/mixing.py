@@ -1,37 +1,37 @@
 """Mixing, entropy and sensitivity of a Markov chain.
 
-*Entropy*, in nats. The row entropies are h_i = - sum_j P_ij log P_ij with 0 log 0 = 0. The entropy rate of the stationary chain is H =
-sum_i pi_i h_i, between 0 and log n.
+*Entropy*, in nats. The row entropies are h_i = - sum_j P_ij log P_ij with 0 log 0 = 0. The entropy rate of the stationary chain is H = sum_i
+pi_i h_i, between 0 and log n.
 
 *Ergodicity coefficients* in closed form: tau_p(P) = max { ||z P||_p : ||z||_p = 1, sum z = 0 }. They say how much one step brings two
 distributions together. Both bound |lambda_2|.
 
 p = inf (Definition 7 of the Dirichlet-mechanism paper). For a column c, max { z . c : |z_i| <= 1, sum z = 0 } is a linear programme. At its
-vertices half of the z_i are +1 and half are -1 (n odd: one is zero). The maximum is therefore the sum of the upper half of c minus the sum
-of the lower half, which is sum_i |c_i - median c|. Hence tau_inf = max_j sum_i |P_ij - median_i P_ij|. It can exceed 1.
+vertices half of the z_i are +1 and half are -1 (n odd: one is zero). The maximum is therefore the sum of the upper half of c minus the sum of
+the lower half, which is sum_i |c_i - median c|. Hence tau_inf = max_j sum_i |P_ij - median_i P_ij|. It can exceed 1.
 
 p = 1 (Dobrushin). The extreme points of the ball with sum 0 are (e_i - e_j)/2, so tau_1 = 1/2 max_ij sum_l |P_il - P_jl|: the largest total
 variation between two rows, at most 1.
 
-*Second eigenvalue and mixing time*, on the host in float64. |lambda_2| is the second of the moduli |lambda_1| = 1 >= |lambda_2| >= ..., by
-a dense eigenvalue solver. It is 1 if the chain is periodic or has several closed classes. The spectral gap is 1 -
+*Second eigenvalue and mixing time*, on the host in float64. |lambda_2| is the second of the moduli |lambda_1| = 1 >= |lambda_2| >= ..., by a
+dense eigenvalue solver. It is 1 if the chain is periodic or has several closed classes. The spectral gap is 1 -
 |lambda_2|.
 
-The mixing time of an irreducible aperiodic chain is t(v) = min { t >= 0 : d(t) <= v } with d(t) = max_i TV(P^t(i, .), pi). d never
-increases. P is therefore squared until d(2^k) <= v, and a search down the stored powers finds t. The rows of each power are divided by
-their sums, which keeps rounding errors from growing. Where d(t) lies within rounding of v, t may be off by one.
+The mixing time of an irreducible aperiodic chain is t(v) = min { t >= 0 : d(t) <= v } with d(t) = max_i TV(P^t(i, .), pi). d never increases. P
+is therefore squared until d(2^k) <= v, and a search down the stored powers finds t. The rows of each power are divided by their sums, which
+keeps rounding errors from growing. Where d(t) lies within rounding of v, t may be off by one.
 
-*The deviation matrix* A# of a chain (the group inverse of I - P) says how far a change of P moves the stationary distribution. For an
-aperiodic chain A# = sum_t (P^t - 1 pi). In general it is the one matrix with A# 1 = 0, pi A# = 0, A# (I - P) = I - 1 pi. The fundamental
-matrix is Z = (I - P + 1 pi)^{-1} = A# + 1 pi. For another matrix P~ with stationary distribution pi~,
+*The deviation matrix* A# of a chain (the group inverse of I - P) says how far a change of P moves the stationary distribution. For an aperiodic
+chain A# = sum_t (P^t - 1 pi). In general it is the one matrix with A# 1 = 0, pi A# = 0, A# (I - P) = I - 1 pi. The fundamental matrix is Z = (I
+- P + 1 pi)^{-1} = A# + 1 pi. For another matrix P~ with stationary distribution pi~,
 
     pi~ - pi = pi~ (P~ - P) A#,
 
 so that ||pi~ - pi||_1 <= tau_1(A#) sum_i pi~_i ||P~_i - P_i||_1 with tau_1(A#) = 1/2 max_ij sum_l |A#_il - A#_jl| (Seneta).
 
 It is computed as A# = (I - 1 pi) G (I - 1 pi), where G is GTH's inverse on all states but a most frequent one. No term is larger than four
-times the largest entry of A#, however rare other states are (`dpjax.chains.stationary`). The error of an entry is therefore small relative
-to the largest entry of A#, not always relative to the entry itself. Columns of A# have entries of both signs, so that tau_1 is at least the
+times the largest entry of A#, however rare other states are (`dpjax.chains.stationary`). The error of an entry is therefore small relative to
+the largest entry of A#, not always relative to the entry itself. Columns of A# have entries of both signs, so that tau_1 is at least the
 largest entry, and its relative error is small.
 
 *Derivatives* of any order, without unrolling an elimination. For a tangent dQ whose rows sum to 0,
@@ -41,15 +41,15 @@ largest entry, and its relative error is small.
 The second follows from Z: dZ = Z (dQ - 1 dpi) Z, with Z 1 = 1, dQ Z = dQ A# and dpi Z = dpi A#. Only entries off the diagonal are read; the
 diagonal of the tangent is set so that rows sum to 0. The derivative is written in terms of (pi, A#) and can be differentiated again.
 
-*Slopes and elasticities.* A function f of P, differentiated with each entry free, has a gradient g = df/dP. A change of a chain keeps the
-row sums, so g matters only up to a constant in each row. Two quantities do not depend on that constant:
+*Slopes and elasticities.* A function f of P, differentiated with each entry free, has a gradient g = df/dP. A change of a chain keeps the row
+sums, so g matters only up to a constant in each row. Two quantities do not depend on that constant:
 
     elasticity  E_ij = P_ij (g_ij - sum_k P_ik g_ik)    the change of f when the odds of i -> j grow by a factor 1 + t, per t: P_ij is
                                                         multiplied by 1 + t and row i is divided by its new sum,
     slope       S_ij = g_ij - sum_k P_ik g_ik           the change of f per probability moved to i -> j from the whole row in proportion.
 
-E is the gradient in the logits of the row, P = softmax(logits). Its rows sum to 0, it is 0 where P_ij is 0, and the change of f under dP_ij
-= P_ij x_ij with sum_j P_ij x_ij = 0 is sum_ij E_ij x_ij.
+E is the gradient in the logits of the row, P = softmax(logits). Its rows sum to 0, it is 0 where P_ij is 0, and the change of f under dP_ij =
+P_ij x_ij with sum_j P_ij x_ij = 0 is sum_ij E_ij x_ij.
 """
 
 from __future__ import annotations
@@ -148,8 +148,8 @@ def _row_entropies(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n"]:
 def ergodicity_coefficient(P: Any, norm: str = "inf") -> Any:
     """The ergodicity coefficient of each chain: how much one step brings two distributions together.
 
-    Works under jit, vmap and scan. The coefficient is piecewise linear in P: its first derivative is that of the current piece and its
-    second derivatives are 0. norm="1" takes n^3 operations and holds (*batch, n, n) numbers.
+    Works under jit, vmap and scan. The coefficient is piecewise linear in P: it has the first derivative of the current piece, and its second
+    derivatives are 0. norm="1" takes n^3 operations and holds (*batch, n, n) numbers.
 
     Args:
         P: Transition matrices, (*batch, n, n).
@@ -222,8 +222,8 @@ _LONGEST = 60  # doublings of the time
 def second_eigenvalue_modulus(P: Any) -> Any:
     """|lambda_2| of each chain, between 0 and 1 up to rounding.
 
-    Works under jit, vmap and scan, on CPUs and GPUs; XLA has no such eigenvalues on TPUs. Differentiable once where |lambda_2| > 0 and
-    lambda_2 is simple or one of a conjugate pair.
+    Works under jit, vmap and scan, on CPUs and GPUs; XLA has no such eigenvalues on TPUs. Differentiable once where |lambda_2| > 0 and lambda_2
+    is simple or one of a conjugate pair.
 
     Args:
         P: Transition matrices, (*batch, n, n).
@@ -274,8 +274,8 @@ def mixing_time(P: Any, threshold: Any = 0.25) -> Any:
         threshold: A total variation, strictly between 0 and 1.
 
     Raises:
-        InputError: The chain is reducible (the error names its classes) or periodic (it names the period), `threshold` is outside (0, 1),
-            or P is a batch.
+        InputError: The chain is reducible (the error names its classes) or periodic (it names the period), `threshold` is outside (0, 1), or P
+            is a batch.
 
     Example:
         >>> import numpy as np
@@ -385,7 +385,7 @@ def deviation_matrix(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n n"
 def tau1(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch"]:
     """The factor tau_1(A#) = 1/2 max_ij sum_l |A#_il - A#_jl| of Seneta's bound, (*batch, n, n) -> (*batch,), rounded to nearest.
 
-    Errors and transformations are those of `deviation_matrix`. At a tie the derivative is a mean over the tied pieces.
+    Errors and transformations: see `deviation_matrix`. At a tie the derivative is a mean over the tied pieces.
     `dpjax.theory.stationary_gap_bound` adds the margin that makes it an upper bound.
 
     Args:
@@ -458,8 +458,8 @@ def row_slopes(P: Any, gradient: Any) -> Any:
 def elasticities(P: Any, gradient: Any) -> Any:
     """The elasticities E_ij = P_ij (g_ij - sum_k P_ik g_ik) of a function of P with gradient g.
 
-    E_ij is the change of the function when the odds of i -> j grow by a factor 1 + t, per t. For the relative change of the function f,
-    pass the gradient of log f. Differentiable in both arguments.
+    E_ij is the change of the function when the odds of i -> j grow by a factor 1 + t, per t. For the relative change of the function f, pass
+    the gradient of log f. Differentiable in both arguments.
 
     Args:
         P: Transition matrices, (*batch, n, n).
@@ -492,7 +492,7 @@ def _arrays(P: Any, gradient: Any) -> tuple[Any, Any]:
     """Both arguments as arrays; a trace checks their shapes only."""
     traced = is_traced(P, gradient)
     P, gradient = (x if isinstance(x, jax.Array) else (jnp.asarray if traced else np.asarray)(x) for x in (P, gradient))
-    require(np.shape(P) == np.shape(gradient), "gradient", np.shape(gradient), f"its shape must be that of P, {np.shape(P)}")
+    require(np.shape(P) == np.shape(gradient), "gradient", np.shape(gradient), f"pass it in the shape of P, {np.shape(P)}")
     if not traced:
         at = np.argwhere(np.isnan(np.asarray(gradient)) & (np.asarray(P) > 0))
         remedy = "the function has no derivative there, or its value is NaN: check that the function itself is finite at this P"

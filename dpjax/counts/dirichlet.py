@@ -181,7 +181,7 @@ class DirichletRows(CountMechanism):
         return Law((self._shapes(counts).astype(dtype), still, uniform.astype(dtype)), _draw)
 
     def expected_errors(self, counts: np.ndarray, support: np.ndarray) -> Errors:
-        """The errors of Dirichlet rows, in closed form, and those of the uniform rows."""
+        """The errors of Dirichlet rows, in closed form, and of the uniform rows."""
         shares = counts / counts.sum(axis=1, keepdims=True)
         _, still, uniform = self._public()
         kl, tv = dirichlet_errors(shares, np.where(still, uniform, self._shapes(counts)))

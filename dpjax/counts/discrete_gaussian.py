@@ -365,7 +365,7 @@ class DiscreteGaussianMechanism(NoiseMechanism):
 
     @classmethod
     def released(cls, facts: Mapping[str, Any]) -> DiscreteGaussianMechanism:
-        """The mechanism with the noise variance of a statement; a variance above 1e10 is that of persons."""
+        """The mechanism with the noise variance of a statement; a variance above 1e10 protects persons."""
         bound = Neighbours("replace", PersonBound(2)) if float(facts["noise_variance"]) > _LARGEST else "replace"
         return cls(variance=float(facts["noise_variance"]), adjacency=bound)
 

@@ -300,7 +300,7 @@ class CountMechanism(abc.ABC):
         return Errors(None, None)
 
     def audit_pair(self) -> AuditPair | None:
-        """Two neighbouring tables for an audit. Default: those of `worst_pair`."""
+        """Two neighbouring tables for an audit. Default: the tables of `worst_pair`."""
         return worst_pair(self.neighbours)
 
     @classmethod

@@ -299,7 +299,7 @@ class PseudocountMechanism(CountMechanism):
         return [Variant(cls.title, {"pseudocount_factor": factor}) for factor in HINDSIGHT]
 
     def _public(self) -> tuple[Any, Any]:
-        """The parameters, which must be those of one mechanism."""
+        """The parameters, which must describe one mechanism."""
         numbers: tuple[Any, Any] = (self.scale, self.pseudocount)
         remedy = "use jax.vmap to call methods of several mechanisms"
         require(
@@ -462,7 +462,7 @@ def _frontier(target: Target) -> tuple[tuple[float, float], ...]:
 
 
 def _largest_scale(target: Target, alpha: float) -> float:
-    """The largest scale that meets the target; for a person the largest by the two extreme spreadings, below that of a record."""
+    """The largest scale that meets the target; for a person the largest by the two extreme spreadings, below the scale for a record."""
     pair, persons = (target.epsilon, target.delta), target.neighbours.persons
     try:
         most = PseudocountMechanism.calibrate(

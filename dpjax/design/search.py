@@ -329,7 +329,7 @@ def _public_model(public_model: Any, support: np.ndarray) -> np.ndarray:
         "public_model.shape",
         P.shape,
         "give one row and one column a state",
-        must=f"be that of the support, {support.shape}",
+        must=f"equal the shape of the support, {support.shape}",
     )
     counts = bool((np.isfinite(P) & (P >= 0)).all() and P.max() > 1 + 1e-5)
     remedy = (

@@ -33,7 +33,7 @@ def sample(
 ) -> Int[Array, "*draws"]:
     """Candidates drawn with probability proportional to exp(-scale * cost).
 
-    Dtypes, errors and the index -1 are those of `permute_and_flip.sample`.
+    Dtypes, errors and the index -1: see `permute_and_flip.sample`.
 
     Args:
         key: One typed JAX key.
@@ -62,7 +62,7 @@ def sample(
 def law(costs: Any, scale: Any, where: Any = None) -> Any:
     """The exact probabilities with which `sample` chooses each candidate, (*batch, m).
 
-    Dtypes are those of `permute_and_flip.law`.
+    Dtypes: see `permute_and_flip.law`.
 
     Args:
         costs: Costs, (*batch, m).

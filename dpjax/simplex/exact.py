@@ -188,7 +188,7 @@ def exact_epsilon(delta: Real, *, k: Real, eta: Real, n_records: Real, n_categor
 
     Returns:
         epsilon, NumPy float64. A traced argument gives, unrounded and in its dtype, the point where the curve equals delta. Its
-        derivatives are those of the implicit function, and 0 if epsilon is 0.
+        derivatives come from the implicit function, and are 0 if epsilon is 0.
 
     Raises:
         InputError: An argument is out of range, or no two adjacent count vectors have all shares >= eta.

@@ -22,7 +22,7 @@ All functions are pure and traced, meant for float64 (call them under `jax.enabl
 
 *The exact epsilon at a given delta* is differentiable too. epsilon(delta, x) solves log delta(epsilon; x) = log delta, with x the
 public parameters (k, eta and N for Theorem 6). The left side L decreases in epsilon. The root is bracketed and the bracket
-narrowed. Its derivative is that of the implicit function,
+narrowed. Its derivative comes from the implicit function,
 
     d epsilon = (d delta / delta - L_x dx) / L_epsilon,
 

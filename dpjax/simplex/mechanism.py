@@ -455,7 +455,7 @@ class DirichletMechanism:
         return nan_unless(held, dirichlet(key, jnp.asarray(self.k, dtype=shares.dtype) * shares, 1)[0])
 
     def _public(self) -> dict[str, Any]:
-        """The public numbers, which must be those of one mechanism."""
+        """The public numbers, which must describe one mechanism."""
         several = [name for name in ("k", "eta", "n_records") if np.ndim(getattr(self, name)) > 0]
         remedy = "use jax.vmap to call methods of several mechanisms"
         require(not several, ", ".join(several), None, remedy, problem="holds the numbers of several mechanisms")

@@ -93,7 +93,7 @@ def rising(x: Float[Array, "*shape"], h: Float[Array, "*shape"]) -> Float[Array,
 def falling(x: Float[Array, "*shape"], h: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """int_0^h (h - t) psi'(x + t) dt = log Gamma(x + h) - log Gamma(x) - h psi(x) for x, h > 0, to full relative accuracy.
 
-    The method is that of `rising`.
+    It uses the method of `rising`.
     """
     top = x + _SHIFT
     ratio = h / (top + h)

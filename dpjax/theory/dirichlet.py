@@ -123,7 +123,7 @@ def _tau1_up(deviation: Real, A: np.ndarray) -> np.float64:
 
 
 def _spacing(x: Real) -> float:
-    """The spacing of numbers at 1 in the dtype of `x`; that of float64 for anything but an array of floats."""
+    """The spacing of numbers at 1 in the dtype of `x`; float64 for anything but an array of floats."""
     dtype = getattr(x, "dtype", np.dtype(np.float64))
     return float(jnp.finfo(dtype).eps) if jnp.issubdtype(dtype, jnp.floating) else float(np.finfo(np.float64).eps)
 

@@ -9,7 +9,7 @@ With B, D, gamma of (16), (19), (20), D not squared, eta = 2 gamma / D, phi and 
 
 *What is wrong.* The branch below B is false (a 20-state chain has P(V >= 2.9) = .949). 2 gamma / D is not a valid exponent for D unsquared:
 phi can then be far above 1; `concentration` has R^2 in place of D. K_asym is infinite as soon as some G(j, i) = 0 < G(i, j). psi_2 is our
-reading (Hajek's phi), D_max that of the largest distance, and the last bound is near 1 at the paper's own settings. A value of 1 or more,
+reading (Hajek's phi), D_max refers to the largest distance, and the last bound is near 1 at the paper's own settings. A value of 1 or more,
 an infinite offset and phi >= 1 are reported as vacuous. The tests contain the counterexamples.
 
 `tail_report` gives the exact tail of the error of a random trajectory at one time, and the bound of each theorem. Theorems 3a and 3b have
