@@ -1,4 +1,7 @@
-"""`python -m benchmarks [PART ...]`: run the cases of every `bench_*.py` whose name holds a part (also `memory`, `growth`); print tables."""
+"""`python -m benchmarks [PART ...]`: time the cases of every `bench_*.py` whose name contains a PART and print tables.
+
+PART may also be `memory`, `overhead` or `growth`. Without PART everything runs.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""`python -m benchmarks.accepting`: what users' files and objects give, each line of the table in docs/reading.md before and now.
+"""`python -m benchmarks.accepting`: run each case of the table in docs/reading.md and print its outcome before and now.
 
-"Before" are the recorded outcomes of commit 86c4aa9; "now" is found by running the case. The exit code is 1 where a case does not give
-what is right.
-`tests/accepting/test_table.py` runs the same cases.
+"Before" is the recorded outcome of commit 86c4aa9; "now" is the outcome of running the case. The exit code is 1 if a case has the wrong
+outcome. `tests/accepting/test_table.py` runs the same cases.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from scipy import sparse
 
 
 class Case(NamedTuple):
-    """A line of the table: what is given, what came back before, what is right, and what finds the outcome now: (right or not, in words)."""
+    """A line of the table: the input, the outcome before, the right outcome, and a function that gives (right or not, outcome as text)."""
 
     given: str
     before: str
@@ -31,7 +30,7 @@ class Case(NamedTuple):
 
 
 def refusal(call: Callable[[], Any], *words: str) -> tuple[bool, str]:
-    """Whether the call is refused by a ValueError that holds the words."""
+    """(whether the call raises a ValueError that contains all words, the outcome as text)."""
     try:
         found = call()
     except ValueError as error:
@@ -41,20 +40,20 @@ def refusal(call: Callable[[], Any], *words: str) -> tuple[bool, str]:
 
 
 def write(folder: pathlib.Path, name: str, content: str | bytes) -> pathlib.Path:
-    """A file of the case's own folder."""
+    """Write a file into the folder of the case and return its path."""
     path = folder / name
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return path
 
 
 def command(*arguments: Any) -> tuple[int, str, str]:
-    """The command in this process: exit code, standard output, standard error."""
+    """Run the command in this process; returns (exit code, standard output, standard error)."""
     from dpjax.cli import main
 
-    out, told = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(told):
+    out, errors = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
         code = main([str(argument) for argument in arguments])
-    return code, out.getvalue(), told.getvalue()
+    return code, out.getvalue(), errors.getvalue()
 
 
 def _release_of_floats(folder: pathlib.Path) -> tuple[bool, str]:
@@ -171,7 +170,7 @@ def _home(folder: pathlib.Path) -> tuple[bool, str]:
 
 
 def coupled(n: int, coupling: float) -> sparse.csr_array:
-    """Three rings of n / 3 states, coupled in a circle."""
+    """A chain of three rings of n / 3 states, coupled in a circle."""
     k = n // 3
     rows, columns, values = [], [], []
     for block in range(3):
@@ -260,7 +259,7 @@ def _read_back(folder: pathlib.Path) -> tuple[bool, str]:
     write_release(plan.draw(Records()), plan.statement(), folder / "out")
     line = next(line for line in _readme().splitlines() if "pandas.read_csv(" in line)
     text = line[line.index("pandas.read_csv(") :].split("`")[0].replace("release/model.csv", str(folder / "out" / "model.csv"))
-    frame = eval(text, {"pandas": pd})  # the README's own line
+    frame = eval(text, {"pandas": pd})  # exactly the line of the README
     return list(frame.index) == list(frame.columns) == ["NA", "007", "b"], f"{list(frame.index)} by {text.split('/')[-1]}"
 
 
@@ -285,8 +284,8 @@ def _dead_ends(folder: pathlib.Path) -> tuple[bool, str]:
 def _almost_none(folder: pathlib.Path) -> tuple[bool, str]:
     labels, records = write(folder, "labels.csv", "a\nb\n"), write(folder, "r.csv", "from,to\n" + "Zone a,Zone b\n" * 200 + "a,b\n")
     base = ("privatize-model", records, "--labels", labels, "--epsilon", 1, "--delta", 0.01, "--outside", "drop")
-    code, said, told = command(*base, "--dry-run")
-    silent = code == 0 and said.startswith("PRIVATE") and "records used: 1 " in said and "records used" not in told
+    code, said, errors = command(*base, "--dry-run")
+    silent = code == 0 and said.startswith("PRIVATE") and "records used: 1 " in said and "records used" not in errors
     return silent and len(list(folder.iterdir())) == 2, f"--dry-run, to the data holder alone: {said.splitlines()[4]}, nothing made"
 
 
@@ -306,31 +305,31 @@ CASES = [
     Case("sparse chain of 3,000 states, coupling 1e-15; 1e-16", ".3075 for 1/3; a raw RuntimeError", "1/3, or a refusal", _coupled),
     Case("advice for a reducible chain", "largest_class(), which may be transient", "a closed class", _closed),
     Case("columns that sum to 1", "divide it by its sum", "the columns sum to 1: transpose it", _columns),
-    Case("mixing_time(csr), an int as key, split keys, Plan.make((1, 2))", "errors from inside, or late", "a sentence at the door", _door),
+    Case("mixing_time(csr), an int as key, split keys, Plan.make((1, 2))", "errors from inside, or late", "an error at the call", _door),
     Case("NaN zones or a legacy CSV as TLC trips", "no whole parquet file, fetch it again", "what is wrong with it", _tlc),
-    Case("CR line ends; sep=; as a first line; spaces", "mend its quotes, holds no transition", "read, or named", _line_ends),
-    Case("--set mechanism.epsilon=7 where epsilon is an axis", "ignored in silence", "refused", _set_axis),
+    Case("CR line ends; sep=; as a first line; spaces", "refused: broken quotes, no transition", "read, or the fault named", _line_ends),
+    Case("--set mechanism.epsilon=7 where epsilon is an axis", "silently ignored", "refused", _set_axis),
     Case("a released matrix with labels NA and 007, by the README's line", "NaN and 7", "a line that keeps them", _read_back),
-    Case("a release that would use almost none of the records", "exit 0, and nothing says so", "said to the data holder alone", _almost_none),
-    Case('zones=["1"]; a class with a column and no row; --source rating-matrix', "dead ends", "a way on", _dead_ends),
+    Case("a release that would use almost none of the records", "exit 0 without a warning", "a warning to the data holder alone", _almost_none),
+    Case('zones=["1"]; a class with a column and no row; --source rating-matrix', "errors without a remedy", "read, or a remedy", _dead_ends),
 ]  # fmt: skip
 
 
 def main() -> int:
-    """Print the table; 1 where a case does not give what is right."""
+    """Print the table. Returns 1 if a case has the wrong outcome."""
     wrong = 0
     for number, case in enumerate(CASES, start=1):
         with tempfile.TemporaryDirectory() as folder:
             try:
                 right, now = case.run(pathlib.Path(folder))
-            except Exception as error:  # a case that fails is a line of the table too
+            except Exception as error:  # a case that raises is also a line of the table
                 right, now = False, f"{type(error).__name__}: {error}"
         wrong += not right
         print(
             f"{number:>2}. {case.given}\n    before: {case.before}\n    right:  {case.right}\n    now:    {now}{'' if right else '   <- WRONG'}",
             flush=True,
         )
-    print(f"{len(CASES) - wrong} of {len(CASES)} lines give what is right.")
+    print(f"{len(CASES) - wrong} of {len(CASES)} cases have the right outcome.")
     return 1 if wrong else 0
 
 

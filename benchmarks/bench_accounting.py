@@ -1,4 +1,4 @@
-"""Exact accounting of a matrix of 260 rows, beside SciPy's incomplete Beta functions (which lose accuracy at large N and underflow)."""
+"""Exact accounting of a matrix of 260 rows, against SciPy's incomplete Beta functions, which lose accuracy at large N and underflow."""
 
 from __future__ import annotations
 

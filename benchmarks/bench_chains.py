@@ -1,7 +1,7 @@
 """Stationary distributions of many matrices, against NumPy's linear solve (batched and in a loop) and QuantEcon's GTH in a loop.
 
-All contenders of a case get the same matrices in the same precision, float64 or float32 as the case says; QuantEcon works in
-float64 only. The peers check nothing; dpjax is timed both as the public function, which checks its input, and as the kernel.
+All contenders of a case get the same matrices in the precision of the case, float64 or float32. QuantEcon works only in float64. The
+peers check nothing. dpjax is timed twice: as the public function, which checks its input, and as the kernel.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _case(count: int, n: int, dtype: type, checked: bool) -> Case:
 
 
 def _limit(P: np.ndarray) -> tuple[str, Callable[[], object]]:
-    """n^3 / 3 multiply-adds a matrix, or, where the matrices are small, reading them."""
+    """The limit: n^3 / 3 multiply-adds per matrix; for small matrices one read and write."""
     n = P.shape[-1]
     if n <= 8:
         return "the matrices read and written once", limits.copied(P.nbytes)
@@ -57,7 +57,7 @@ def _ours(P: np.ndarray, checked: bool) -> Callable[[], object]:
 
 
 def _solve(P: np.ndarray) -> np.ndarray:
-    """pi (I - P) = 0 with the last equation replaced by sum pi = 1."""
+    """Solve pi (I - P) = 0 with the last equation replaced by sum pi = 1."""
     system = np.eye(P.shape[-1], dtype=P.dtype) - np.swapaxes(P, -1, -2)
     system[..., -1, :] = 1
     right = np.zeros((*P.shape[:-1], 1), P.dtype)

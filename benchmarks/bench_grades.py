@@ -1,7 +1,7 @@
-"""The grades figure, whole: 91 concentrations, 2,000 private distributions each, the mean KL divergence and its standard error.
+"""The grades figure: 91 concentrations, 2,000 private distributions each, the mean KL divergence and its standard error.
 
-dpjax does it twice: as one compiled function that takes all concentrations, and as the sweep of configs/grades.toml, which also
-accounts each concentration under both accountants and stores its results. NumPy draws, reduces and stores nothing.
+dpjax computes it twice: by one compiled function of all concentrations, and by the sweep of configs/grades.toml, which also accounts each
+concentration under both accountants and stores its results. NumPy draws and reduces, and stores nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Shortest paths beside SciPy: the dense closure, all pairs of a sparse chain, distances to chosen targets.
+"""Shortest paths against SciPy: the dense closure, all pairs of a sparse chain, distances to chosen targets.
 
-The sparse chain is Wikispeedia's where its file is at hand (`DPJAX_SHARED_DATA`, or `../shared/data`), and otherwise a random
-chain of the same size, 3,817 states and about 58,000 edges with a few busy states.
+The sparse chain is Wikispeedia's if its file exists (in `DPJAX_SHARED_DATA`, or `../shared/data`). Otherwise it is a random chain of the
+same size: 3,817 states and about 58,000 edges with a few busy states.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def cases() -> list[Case]:
 
 
 def dense(n: int, rounds: int) -> Case:
-    """The closure of a dense chain from its lengths; SciPy computes in float64 whatever it is given."""
+    """The closure of a dense chain from its lengths. SciPy always computes in float64."""
     lengths = -np.log(np.random.default_rng(0).dirichlet(np.ones(n), n))
     single = jnp.asarray(lengths, jnp.float32)
     return Case(
@@ -44,7 +44,7 @@ def dense(n: int, rounds: int) -> Case:
 
 
 def sparse_cases(name: str, matrix: sparse.csr_array) -> list[Case]:
-    """From the transition matrix to NumPy float64 distances, the choice of method left to dpjax unless named."""
+    """Distances in NumPy float64 from the transition matrix. dpjax chooses the method unless the case names one."""
     lengths = edge_lengths(matrix)
     backwards = sparse.csr_array(lengths.T)
     targets = np.random.default_rng(1).choice(matrix.shape[0], 100, replace=False)
@@ -80,7 +80,7 @@ def sparse_cases(name: str, matrix: sparse.csr_array) -> list[Case]:
 
 
 def sparse_chain() -> tuple[str, sparse.csr_array]:
-    """Wikispeedia's chain, or a random one of its size."""
+    """(name, transition matrix) of Wikispeedia's chain, or of a random chain of its size."""
     beside = pathlib.Path(__file__).resolve().parents[2] / "shared" / "data"
     file = pathlib.Path(os.environ.get("DPJAX_SHARED_DATA", beside)) / "wikispeedia" / "counts_scc3817.csv.gz"
     if file.exists():

@@ -1,4 +1,4 @@
-"""Gamma and Dirichlet draws beside JAX's and NumPy's: shapes 1 to 1e5; rows of 5, 67 and 260. Ours and JAX's are float32."""
+"""Gamma and Dirichlet draws against JAX and NumPy: shapes 1 to 1e5; rows of 5, 67 and 260. dpjax and JAX use float32."""
 
 from __future__ import annotations
 

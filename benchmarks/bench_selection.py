@@ -1,4 +1,4 @@
-"""Permute-and-flip beside a NumPy loop of Algorithm 1 and OpenDP's noisy max, at the same number of draws for all contenders."""
+"""Permute-and-flip against a NumPy loop of Algorithm 1 and OpenDP's noisy max, with the same number of draws for all contenders."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def cases() -> list[Case]:
 
 
 def algorithm_1(rng: np.random.Generator, costs: np.ndarray) -> int:
-    """One draw: coins, a random order, the first candidate that accepts."""
+    """One draw: flip a coin for each candidate, take the first success in a random order."""
     bias = np.exp(SCALE * (costs.min() - costs))
     order = rng.permutation(len(costs))
     return order[np.argmax((rng.random(len(costs)) < bias)[order])]

@@ -1,4 +1,4 @@
-"""Cold starts: the command's help and the import of dpjax, each in a fresh process beside a fresh `import jax`."""
+"""Cold starts: the help of the command and the import of dpjax, each in a new process, against `import jax` in a new process."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Private trajectories: batches against a plain NumPy loop of Algorithm 1, online steps of one and of many users, exact laws against Monte Carlo.
 
-Many users take their steps through the public names: a jitted tick of `step`, over all at once with one key, or mapped over users with a key for
-each, split anew at every tick. NumPy has the law of every row tabulated, and draws by comparing one uniform with a row of it.
+Many users are stepped by public functions: a jitted tick of `step`, for all users at once with one key, or vmapped over users with one key per
+user, split again at every tick. NumPy has tables of the law of every row and draws by comparing one uniform with a row.
 
-The 43-state chain is a ring road with shortcuts, invented; the web graph is the Wikispeedia chain where its file is present (the
-environment variable DPJAX_SHARED_DATA, or shared/data beside the project), elsewhere an invented graph of its size.
+The 43-state chain is an invented ring road with shortcuts. The web graph is the Wikispeedia chain if its file exists (in the environment
+variable DPJAX_SHARED_DATA, or shared/data beside the project), otherwise an invented graph of its size.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SHARED = pathlib.Path(os.environ.get("DPJAX_SHARED_DATA", pathlib.Path(__file__)
 
 
 def road_chain() -> MarkovChain:
-    """43 segments: each leads to one to four others."""
+    """A chain of 43 segments, each with one to four successors."""
     rng = np.random.default_rng(43)
     P = np.zeros((43, 43))
     for i in range(43):
@@ -43,7 +43,7 @@ def road_chain() -> MarkovChain:
 
 
 def web_chain() -> tuple[MarkovChain, str]:
-    """3,817 pages and about 58,000 links, largest out-degree near 400."""
+    """(chain, name): 3,817 pages and about 58,000 links, with a largest out-degree near 400."""
     path = SHARED / "wikispeedia" / "counts_scc3817.csv.gz"
     n = 3817
     if path.is_file():
@@ -63,7 +63,7 @@ def _normalised(counts: scipy.sparse.csr_array) -> MarkovChain:
 
 
 def walk(chain: MarkovChain, steps: int) -> np.ndarray:
-    """A trajectory of the chain from its likeliest state."""
+    """A trajectory of the chain from its most likely state."""
     rng, P = np.random.default_rng(0), scipy.sparse.csr_array(chain.matrix)
     path = [int(np.argmax(chain.initial_distribution))]
     for _ in range(steps):
@@ -73,7 +73,7 @@ def walk(chain: MarkovChain, steps: int) -> np.ndarray:
 
 
 def algorithm_1(m: TrajectoryMechanism, trajectory: np.ndarray, n: int) -> list[list[int]]:
-    """Algorithm 1 as printed, in NumPy, with the distances given: permute the neighbours, flip coins."""
+    """Draws by Algorithm 1 as printed, in NumPy, with the distances given: permute the neighbours and flip coins."""
     rng = np.random.default_rng(1)
     P = scipy.sparse.csr_array(m.chain.matrix)
     neighbours = np.split(P.indices, P.indptr[1:-1])
@@ -94,7 +94,7 @@ def algorithm_1(m: TrajectoryMechanism, trajectory: np.ndarray, n: int) -> list[
 
 def _batch_case(chain: MarkovChain, name: str, target: float) -> Case:
     m, trajectory = TrajectoryMechanism(chain, epsilon=1.0, rho=1.0), walk(chain, STEPS)
-    m.costs_to(trajectory)  # the distances are given to both
+    m.costs_to(trajectory)  # both contenders get the distances
     return Case(
         work=f"{N:,} private trajectories of {STEPS} steps, {name}",
         run=lambda: m.sample(jax.random.key(0), trajectory, N, start=int(trajectory[0])),
@@ -119,7 +119,7 @@ def _online_case(chain: MarkovChain, name: str) -> Case:
 
 
 def tabulated(m: TrajectoryMechanism) -> tuple[np.ndarray, np.ndarray]:
-    """The cumulative law of every row, (sensitive state, private state, neighbour), and the neighbours, rows filled up with the last one."""
+    """(cumulative laws by sensitive state, private state and neighbour; neighbours, with rows padded by their last one)."""
     offsets, states, _ = m.graph.edges
     width, n = int(np.diff(offsets).max()), m.graph.n_states
     slots = pack(offsets).slot
@@ -133,7 +133,7 @@ def tabulated(m: TrajectoryMechanism) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _ticks_case(mapped: bool) -> Case:
-    """Many users on the campus, a tick at a time."""
+    """The case of many users on the campus roads, one tick at a time."""
     roads = campus_roads()
     m = TrajectoryMechanism(MarkovChain.from_counts(roads.counts, labels=roads.labels), epsilon=1.0, rho=1.0)
     cache, n, rng = m.cache(), m.graph.n_states, np.random.default_rng(2)
@@ -183,7 +183,7 @@ def _ticks_case(mapped: bool) -> Case:
 
 
 def _web_tick_case(chain: MarkovChain, name: str) -> Case:
-    """Many users of a web graph, whose sensitive states are among some hundred pages."""
+    """The case of many users of a web graph, whose sensitive states are among 100 pages."""
     m, rng = TrajectoryMechanism(chain, epsilon=1.0, rho=1.0), np.random.default_rng(4)
     targets = rng.choice(m.graph.n_states, PAGES, replace=False)
     cache, s = m.cache(targets), rng.choice(targets, READERS).astype(np.int32)
@@ -222,7 +222,7 @@ def _exact_case(chain: MarkovChain, name: str) -> Case:
 
 
 def cases() -> list[Case]:
-    """The cases, the chains made once."""
+    """All cases, with each chain made once."""
     web, name = web_chain()
     return [
         _batch_case(road_chain(), "43 states", 500),

@@ -1,7 +1,7 @@
-"""`python -m benchmarks.gpu`: on an accelerator (or, to try the script, on a CPU) check the hot paths against float64 and time them.
+"""`python -m benchmarks.gpu`: check the hot paths against float64 and time them on an accelerator, or on a CPU to try the script.
 
-Each line: the work, whether it agrees with a float64 computation on the host, the seconds of a warm call, and the rate beside what the
-work must at least move or compute. Short, so that it fits into a small lease of a machine; nothing in it leaves the device while timed.
+Each line has the work, whether it agrees with a float64 computation on the host, the seconds of a warm call, and the rate. The script takes
+a short time, and no data leave the device during a timed call.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 
 class Line(NamedTuple):
-    """One checked and timed hot path; `amount` of `unit` is done in `seconds`."""
+    """One checked and timed hot path, which does `amount` of `unit` in `seconds`."""
 
     work: str
     agrees: bool
@@ -37,7 +37,7 @@ def _timed(call: Callable[[], object], rounds: int = 5) -> float:
 
 
 def dirichlet_draws(n_draws: int, width: int = 67) -> Line:
-    """Rows of Dirichlet draws: mean and variance within six standard errors of the law."""
+    """Rows of Dirichlet draws: their means are within six standard errors of the law."""
     from dpjax.simplex import dirichlet
 
     alpha = np.linspace(0.5, 40, width).astype(np.float32)
@@ -50,7 +50,7 @@ def dirichlet_draws(n_draws: int, width: int = 67) -> Line:
 
 
 def stationary_laws(batch: int, n: int = 67) -> Line:
-    """GTH on random matrices against a float64 solve."""
+    """Stationary distributions of random matrices by GTH, against a float64 solve."""
     from dpjax.chains import gth
 
     P = np.random.default_rng(0).dirichlet(np.ones(n), size=(batch, n))
@@ -63,7 +63,7 @@ def stationary_laws(batch: int, n: int = 67) -> Line:
 
 
 def closure(n: int) -> Line:
-    """All-pairs distances of a dense graph: a fixed point of the min-plus square, and the triangle inequality on samples in float64."""
+    """All-pairs distances of a dense graph: no longer than its edges, and the triangle inequality on samples in float64."""
     from dpjax.paths.closure import min_plus_closure
 
     lengths = np.random.default_rng(0).exponential(size=(n, n)).astype(np.float32)
@@ -76,7 +76,7 @@ def closure(n: int) -> Line:
 
 
 def selections(n_draws: int, m: int = 43) -> Line:
-    """Permute-and-flip by the race, each draw with costs of its own, against the exact law."""
+    """Permute-and-flip by the race, with separate costs for each draw, against the exact law."""
     from dpjax.selection import permute_and_flip
 
     costs = np.random.default_rng(0).exponential(size=m).astype(np.float32)
@@ -91,7 +91,7 @@ def selections(n_draws: int, m: int = 43) -> Line:
 
 
 def main() -> int:
-    """Print the table; 1 where a check failed."""
+    """Print the table. Returns 1 if a check fails."""
     large = jax.default_backend() != "cpu"
     print(f"JAX {jax.__version__} on {jax.devices()[0].device_kind}")
     lines = [

@@ -1,7 +1,7 @@
-"""`python -m benchmarks.growth`: how time and memory grow with states, steps and samples; exponents fitted on logarithms.
+"""`python -m benchmarks.growth`: the growth of time and memory with states, steps and samples, as fitted exponents.
 
-Each curve takes one size at a time, warm, the median of five calls; memory is what the compiled program holds at its highest (arguments,
-results and temporaries, as XLA counts them). The exponent is the least-squares slope of log time, and of log memory, against log size.
+Time is the median of five warm calls for each size. Memory is the peak of the compiled program (arguments, results and temporaries, as XLA
+counts them). An exponent is the least-squares slope of log time, or log memory, against log size.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Curve:
-    """`make(size)` gives a jitted function and its arguments, `size` in units of `unit`; `expected` is the exponent of the algorithm."""
+    """A curve: `make(size)` gives a jitted function and its arguments; `unit` is the unit of size, `expected` the algorithm's exponent."""
 
     work: str
     unit: str
@@ -33,7 +33,7 @@ def curves() -> Iterator[Curve]:
     yield Curve(work="Dirichlet rows of 67", unit="rows", sizes=(10**3, 10**4, 10**5), make=_rows, expected=1)
     yield Curve(work="20,000 Dirichlet rows", unit="categories", sizes=(8, 32, 128, 512), make=_categories, expected=1)
     yield Curve(
-        work="permute-and-flip among 43, costs of their own",
+        work="permute-and-flip among 43, separate costs",
         unit="draws",
         sizes=(10**3, 10**4, 10**5),
         make=_selections,
@@ -42,9 +42,9 @@ def curves() -> Iterator[Curve]:
 
 
 def table(chosen: Iterator[Curve]) -> str:
-    """Measure and fit each curve; Markdown."""
+    """Measure and fit each curve; returns a Markdown table."""
     head = (
-        "| work | against | sizes | seconds | MiB held | exponent of time | of memory | of the algorithm's steps |\n"
+        "| work | against | sizes | seconds | peak MiB | exponent of time | of memory | of the algorithm's steps |\n"
         "|---|---|---|---|---|---|---|---|\n"
     )
     return head + "\n".join(_line(curve) for curve in chosen)
@@ -66,14 +66,14 @@ def _line(curve: Curve) -> str:
 
 
 def _measured(call: Callable[..., object], arguments: tuple[object, ...]) -> tuple[float, float]:
-    """(median seconds, bytes held)."""
+    """(median seconds, peak bytes)."""
     memory = jax.jit(call).lower(*arguments).compile().memory_analysis()
     held = memory.argument_size_in_bytes + memory.output_size_in_bytes + memory.temp_size_in_bytes
     return _warm(lambda: call(*arguments)), float(held)
 
 
 def _warm(call: Callable[[], object]) -> float:
-    """The median seconds of five calls after a first one."""
+    """The median seconds of five calls after a first call."""
     jax.block_until_ready(call())
     times = []
     for _ in range(5):
@@ -119,7 +119,7 @@ def _selections(count: int) -> tuple[Callable[..., object], tuple[object, ...]]:
 
 
 def trajectory_table() -> str:
-    """Private trajectories and their exact law, which run on the host and the device in turn: seconds only."""
+    """The table for private trajectories and their exact law. They run partly on the host, so it has seconds only."""
     from benchmarks.bench_trajectory import road_chain, walk
     from dpjax.trajectory import TrajectoryMechanism, exact_law
 

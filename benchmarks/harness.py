@@ -1,11 +1,10 @@
-"""Side-by-side timings: every contender of a case runs in this one process, interleaved, and the table holds medians and ratios.
+"""Side-by-side timings: all contenders of a case run interleaved in one process, and the table has medians and ratios.
 
-A case lists contenders that do the same work. The first call of each is timed apart (for dpjax it compiles); the rounds that follow
-take one timed call of each contender in turn, so that a noisy machine disturbs all alike. A contender that takes less than a tenth of a
-second is called once more just before, untimed: it would pay else for the caches and the sleeping cores that the one before it left, up
-to twice its time where that is a few milliseconds. A case may also name its physical limit: a call that does only what the work cannot
-do without (the random bits, the arithmetic, the bytes), timed like a contender; the share of it that dpjax reaches is the limit's time
-over dpjax's.
+A case lists contenders that do the same work. The first call of each is timed separately (for dpjax it compiles). Then each round has one
+timed call of each contender in turn, so that a noisy machine disturbs all equally. A contender that takes less than 0.1 s is called once
+untimed just before: otherwise it pays for cold caches and sleeping cores, up to twice its time if that is a few milliseconds. A case may
+also have a physical limit: a call that does only the necessary part of the work (random bits, arithmetic, bytes), timed like a contender.
+The share of the limit that dpjax reaches is the limit's time over dpjax's time.
 """
 
 from __future__ import annotations
@@ -17,31 +16,33 @@ from collections.abc import Callable, Mapping
 
 import jax
 
-_SHORT = 0.1  # s; a call that takes less is timed warm
-_TWICE = 10.0  # s; a first call that takes less may have been mostly compilation
+_SHORT = 0.1  # s; a shorter call is timed warm
+_TWICE = 10.0  # s; a shorter first call may be mostly compilation
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Case:
-    """One line of the table: `run` is dpjax, `peers` are other packages, `limit` the least work; all are called without arguments."""
+    """A case of the table: `run` calls dpjax, `peers` call other packages, `limit` does the necessary work. All take no arguments."""
 
     work: str
     run: Callable[[], object]
     peers: Mapping[str, Callable[[], object]]
-    target: Mapping[str, float] = dataclasses.field(default_factory=dict)  # peer -> the ratio aimed at
-    limit: tuple[str, Callable[[], object]] | None = None  # what the work at least needs, and a call that does only that
+    target: Mapping[str, float] = dataclasses.field(default_factory=dict)  # peer -> target ratio
+    limit: tuple[str, Callable[[], object]] | None = None  # (necessary work, a call that does only that)
     rounds: int = 7
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Timing:
+    """The timing of one contender, a line of the table."""
+
     work: str
     contender: str
     first_s: float
     median_s: float
     ratio: float | None  # peer's median over dpjax's median
     target: float | None
-    share: float | None = None  # of the physical limit that dpjax reaches; on the limit's line
+    share: float | None = None  # share of the physical limit that dpjax reaches; only on the line of the limit
 
 
 def _clock(call: Callable[[], object]) -> float:
@@ -51,14 +52,14 @@ def _clock(call: Callable[[], object]) -> float:
 
 
 def _warm(call: Callable[[], object], expected: float) -> float:
-    """One timed call; of a short one, the second of two."""
+    """The seconds of one call; a short call is first made once untimed."""
     if expected < _SHORT:
         _clock(call)
     return _clock(call)
 
 
 def measure(case: Case) -> list[Timing]:
-    """Time all contenders of a case, interleaved."""
+    """Time all contenders of a case, interleaved. Returns one `Timing` for each."""
     contenders = {"dpjax": case.run, **case.peers}
     if case.limit is not None:
         contenders[f"limit: {case.limit[0]}"] = case.limit[1]
@@ -81,7 +82,7 @@ def measure(case: Case) -> list[Timing]:
 
 
 def table(timings: list[Timing]) -> str:
-    """The table as Markdown."""
+    """The timings as a Markdown table."""
     head = (
         "| work | contender | median (s) | first call (s) | times slower than dpjax | aimed at | share of the limit reached |\n"
         "|---|---|---|---|---|---|---|\n"

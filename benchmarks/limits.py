@@ -1,10 +1,10 @@
-"""Physical limits, measured: calls that do only what a piece of work cannot do without, on all cores, and nothing around it.
+"""Measured physical limits: calls that do only the necessary part of some work, on all cores.
 
-- `random_words(lanes)`: Threefry-2x32 on that many counters, 64 bits each, summed so that nothing is stored. No sampler that spends 64
-  bits a lane on this generator can be faster.
-- `min_plus_steps(steps)`: that many additions and minima of float32 in registers.
-- `multiply_adds(count, dtype)`: that many multiply-adds by the machine's matrix product, on square matrices.
-- `copied(bytes)`: a pass of the memory, one read and one write.
+- `random_words(lanes)`: Threefry-2x32 on `lanes` counters, 64 bits each, summed so that nothing is stored. No sampler that needs 64 bits
+  of this generator per lane can be faster.
+- `min_plus_steps(steps)`: `steps` additions and minima of float32 in registers.
+- `multiply_adds(count, dtype)`: `count` multiply-adds by the machine's product of square matrices.
+- `copied(bytes)`: one read and one write of memory.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import numpy as np
 
 from dpjax._random import threefry2x32
 
-_CHAIN = 64  # steps an element, so that loads and stores do not count
-_APART = 8  # running minima of an element, so that no step waits for another
+_CHAIN = 64  # steps per element, so that loads and stores are negligible
+_APART = 8  # independent minima per element, so that no step waits for another
 
 
 def random_words(lanes: int) -> Callable[[], object]:
-    """Threefry-2x32 on `lanes` counters."""
+    """A call that runs Threefry-2x32 on `lanes` counters."""
     words = jnp.asarray(np.array([1, 2], np.uint32))
     row = 1 << 12
     rows = max(1, lanes // row)
@@ -39,7 +39,7 @@ def random_words(lanes: int) -> Callable[[], object]:
 
 
 def min_plus_steps(steps: float) -> Callable[[], object]:
-    """`steps` times x <- min(x, y + c) in float32."""
+    """A call that does x <- min(x, y + c) in float32 `steps` times."""
     x = jnp.linspace(0, 1, 1 << 18, dtype=jnp.float32)
     rounds = max(1, round(steps / (x.size * _CHAIN)))
 
@@ -57,12 +57,12 @@ def min_plus_steps(steps: float) -> Callable[[], object]:
 
 
 def _smaller(a: jax.Array, b: jax.Array) -> jax.Array:
-    """The minimum by a comparison: `jnp.minimum` takes care of NaN and costs more."""
+    """The minimum by a comparison: `jnp.minimum` also handles NaN and costs more."""
     return jnp.where(a < b, a, b)
 
 
 def multiply_adds(count: float, dtype: type) -> Callable[[], object]:
-    """About `count` multiply-adds as NumPy matrix products of at most 512 x 512."""
+    """A call that does about `count` multiply-adds as NumPy matrix products of at most 512 x 512."""
     n = int(min(512, max(8, round(count ** (1 / 3)))))
     A = np.random.default_rng(0).random((n, n)).astype(dtype)
     out, times = np.empty_like(A), max(1, round(count / n**3))
@@ -76,7 +76,7 @@ def multiply_adds(count: float, dtype: type) -> Callable[[], object]:
 
 
 def copied(n_bytes: int) -> Callable[[], object]:
-    """`n_bytes` read once and written once."""
+    """A call that reads and writes `n_bytes` once."""
     source = np.ones(max(1, n_bytes // 8))
     target = np.empty_like(source)
     return lambda: np.copyto(target, source)

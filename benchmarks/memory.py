@@ -1,9 +1,9 @@
-"""The memory that a long sweep holds beside what it says: 100,000 privatizations of the 67-zone matrix.
+"""The memory of a long sweep against its stated limit: 100,000 privatizations of the 67-zone matrix.
 
-A thread reads the resident size of a process of its own while the samples run. What it grows by, from when the block is compiled (and the
-compiler's memory given back) to its highest, is set beside `sweep.memory`, the limit of the blocks in flight, and beside what 100,000
-matrices would take at once. `python -m benchmarks.memory CELLS SAMPLES` spreads such samples over the cells of a grid; 1000 10000 is all of
-`configs/manhattan-1000.toml`.
+The sweep runs in its own process, and a thread reads the resident size while the samples run. The table has the growth of that size, from
+after compilation (and after the compiler's memory is freed) to the peak. Beside it are `sweep.memory`, the limit of the blocks in flight,
+and the memory of 100,000 matrices at once. `python -m benchmarks.memory CELLS SAMPLES` distributes the samples over the cells of a grid;
+1000 10000 is the whole of `configs/manhattan-1000.toml`.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ CELLS, SAMPLES, LIMIT_MIB, BLOCK = 1, 100_000, 64, 256
 
 
 def resident_mib() -> float:
-    """The resident size of this process."""
+    """The resident size of this process in MiB."""
     pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def _measured(cells: int = CELLS, samples: int = SAMPLES) -> dict[str, float]:
-    import h5netcdf  # noqa: F401  (what stores the results is loaded before, so that it is not counted)
+    import h5netcdf  # noqa: F401  (loaded before the measurement, so that it is not counted)
     import pandas  # noqa: F401
     import xarray  # noqa: F401
 
@@ -43,7 +43,7 @@ def _measured(cells: int = CELLS, samples: int = SAMPLES) -> dict[str, float]:
 
     class Watched(MatrixWorkload):
         def prepare(self, cell: Mapping[str, Any]) -> Any:
-            """Called once before the block is compiled, and again when the samples are about to run."""
+            """Record the resident size: the first call is before compilation, the second just before the samples."""
             prepared = super().prepare(cell)
             if len(baseline) < 2:
                 ctypes.CDLL(None).malloc_trim(0)
@@ -73,7 +73,7 @@ def _measured(cells: int = CELLS, samples: int = SAMPLES) -> dict[str, float]:
                 highest[0] = max(highest[0], resident_mib())
 
     class UntilSampled:
-        """A progress bar that shows nothing, and ends the watch with the last sample: writing the results is not what is measured."""
+        """A progress bar that shows nothing and ends the measurement with the last sample, before the results are written."""
 
         seen = 0
 
@@ -94,7 +94,9 @@ def _measured(cells: int = CELLS, samples: int = SAMPLES) -> dict[str, float]:
     try:
         with tempfile.TemporaryDirectory() as directory:
             outcome = sweep.run(sweep.plan(config, workload, out=f"{directory}/out"), progress=UntilSampled())
-        require(not outcome.failed, "cells that failed", outcome.failed, "a figure of a sweep that is not whole says nothing")
+        require(
+            not outcome.failed, "cells that failed", outcome.failed, "the measurement needs a complete sweep: correct them first"
+        )
     finally:
         done.set()
         watcher.join()
@@ -102,7 +104,7 @@ def _measured(cells: int = CELLS, samples: int = SAMPLES) -> dict[str, float]:
 
 
 def table() -> str:
-    """Run the sweep in a fresh process and say what it held."""
+    """Run the sweep in a new process; returns a Markdown table of its memory."""
     done = subprocess.run([sys.executable, "-m", "benchmarks.memory"], capture_output=True, text=True, check=True)
     measured = json.loads(done.stdout)
     return (

@@ -1,9 +1,9 @@
-"""What the engine of sweeps adds to the kernel it runs: `configs/manhattan-1000.toml`, fewer cells, beside its bare kernel.
+"""The overhead of the sweep engine over its kernel: `configs/manhattan-1000.toml` with fewer cells, against the bare kernel.
 
-Both run in this process, turn and turn about: the sweep as a user runs it (each cell made ready with its exact quantities, its blocks drawn,
-reduced, combined, stored, the results assembled), and the same compiled calls on the same parameters, one after the other, with nothing
-around them. Compilation is left out of both. Wall time and, since other work on the machine disturbs that, the processor time of this
-process. `python -m benchmarks.overhead CELLS ROUNDS`.
+Both run alternately in this process. The sweep runs as for a user: it prepares each cell with its exact quantities, draws, reduces, combines
+and stores its blocks, and assembles the results. The bare kernel makes the same compiled calls on the same parameters one after the other.
+Both times exclude compilation. The table has wall time and the processor time of this process, because other work disturbs wall time.
+`python -m benchmarks.overhead CELLS ROUNDS`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CONFIG = pathlib.Path(__file__).parent.parent / "configs" / "manhattan-1000.toml
 
 
 class _Silent:
-    """A progress that shows nothing."""
+    """A progress bar that shows nothing."""
 
     def advance(self, units: int) -> None:
         pass
@@ -43,7 +43,7 @@ def _clock(call: Callable[[], object]) -> tuple[float, float]:
 
 
 def table(cells: int = 12, rounds: int = 3) -> str:
-    """Both timed, interleaved, as Markdown: medians of the rounds, and the overhead of their ratio."""
+    """Time both, interleaved; returns a Markdown table of the medians and the overhead."""
     config = sweep.load_config(CONFIG, [f"sweep.axes.k_factor={[1 + i / 4 for i in range(cells)]}"])
     workload = sweep.build(config.workload, datasets.manhattan(), config.mechanism)
 

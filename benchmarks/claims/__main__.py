@@ -1,4 +1,4 @@
-"""`python -m benchmarks.claims --minutes 60 --seed 0 --out FILE`: search, write a JSON line for each finding and a summary at the end."""
+"""`python -m benchmarks.claims --minutes 60 --seed 0 --out FILE`: search, and write a JSON line for each finding and a summary at the end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from benchmarks.claims.referee import UndecidedError
 
 
 class Tally:
-    """What has been seen of a kind."""
+    """The counts and findings of one kind of claims."""
 
     def __init__(self) -> None:
         self.cases = self.claims = self.refused = self.undecided = self.findings = 0
@@ -28,7 +28,7 @@ class Tally:
         self.false: collections.Counter[str] = collections.Counter()
 
     def add(self, case: Case, how: str, seconds: float) -> None:
-        """One more case."""
+        """Add one case, which ended as `how` after `seconds`."""
         self.cases, self.claims, self.seconds = self.cases + 1, self.claims + case.held, self.seconds + seconds
         self.refused += how == "refused"
         self.undecided += how == "undecided"
@@ -38,12 +38,12 @@ class Tally:
             self.worst[claim] = max(self.worst.get(claim, 0.0), ratio)
 
     def as_dict(self) -> dict[str, Any]:
-        """For the summary; the worst ratio of a claim is that of the truth to what is stated, or of an error to its tolerance."""
+        """The counts for the summary. The worst ratio of a claim is truth over stated value, or error over tolerance."""
         return {**{k: v for k, v in vars(self).items() if k != "seconds"}, "seconds": round(self.seconds, 1)}
 
 
 def run(kind: str, seed: int, number: int) -> tuple[Case, str]:
-    """One case, and how it ended: "judged", "refused", "undecided" or "broken"."""
+    """Run one case; returns (case, "judged", "refused", "undecided" or "broken")."""
     case = Case(kind, seed, number)
     try:
         with cases.time_limit(cases.CALL_S + cases.REFEREE_S):
@@ -61,7 +61,7 @@ def run(kind: str, seed: int, number: int) -> tuple[Case, str]:
 
 
 def search(kinds: list[str], seed: int, seconds: float, out: pathlib.Path) -> dict[str, Any]:
-    """Cases of every kind in turn, each kind having the same time, until the time is over; the summary."""
+    """Run cases of every kind, with the same time for each kind, until the time is over. Returns the summary."""
     tallies = {kind: Tally() for kind in kinds}
     start = time.monotonic()
     with out.open("w", encoding="utf-8") as stream, tqdm.tqdm(total=round(seconds), unit="s", file=sys.stderr) as bar:
@@ -83,18 +83,18 @@ def search(kinds: list[str], seed: int, seconds: float, out: pathlib.Path) -> di
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """0 where every claim held, 1 where one did not."""
+    """Run the command. Returns 0 if every claim holds, else 1."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.claims", description=__doc__)
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("claims.jsonl"))
-    parser.add_argument("--only", choices=sorted(KINDS), action="append", help="this kind, and no other; may be given again")
-    parser.add_argument("--number", type=int, help="this one case of the kind that --only names, to standard output")
+    parser.add_argument("--only", choices=sorted(KINDS), action="append", help="search only this kind; repeatable")
+    parser.add_argument("--number", type=int, help="run only this case of the kind of --only and print it")
     given = parser.parse_args(arguments)
     kinds = given.only or list(KINDS)
     if given.number is not None:
         if len(kinds) != 1:
-            parser.error("--number goes with one --only KIND")
+            parser.error("--number needs exactly one --only KIND")
         case, how = run(kinds[0], given.seed, given.number)
         print(cases.as_json({"how": how, "parameters": case.parameters, "worst": case.worst, "findings": case.findings}))
         return int(bool(case.findings))

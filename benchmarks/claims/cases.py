@@ -1,4 +1,4 @@
-"""One case of the search: its parameters, the calls into dpjax under a time limit, and what became of every claim."""
+"""One case of the search: its parameters, the calls of dpjax under a time limit, and the outcome of every claim."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ import numpy as np
 from benchmarks.claims.referee import UndecidedError, exact, mp
 
 T = TypeVar("T")
-CALL_S = 60.0  # of the processor's time: a call into dpjax that takes longer is a finding, since it may never end
-REFEREE_S = 60.0  # likewise the rest of a case; longer is undecided
-SLACK = mp.mpf(10) ** -16  # relative accuracy that the referee is trusted to
-_EARLY = 40  # cases of a kind that take the ends of their ranges more often
+CALL_S = 60.0  # s of processor time; a longer call of dpjax is a finding, because it may never end
+REFEREE_S = 60.0  # s of processor time for the rest of a case; a longer case is undecided
+SLACK = mp.mpf(10) ** -16  # assumed relative accuracy of the referee
+_EARLY = 40  # the first cases of a kind take the ends of their ranges more often
 
 
 class Refused(Exception):  # noqa: N818
-    """dpjax refused the parameters with a ValueError, which claims nothing."""
+    """Raised when dpjax refuses the parameters with a ValueError, which makes no claim."""
 
 
 class Broken(Exception):  # noqa: N818
-    """A call failed; it is recorded as a finding already."""
+    """Raised after a call failed and was recorded as a finding."""
 
 
 class TooLong(BaseException):
-    """The alarm rang."""
+    """Raised at the time limit."""
 
 
 class Case:
@@ -54,7 +54,7 @@ class Case:
         self._early = number < _EARLY
 
     def spread(self, name: str, low: float, high: float) -> float:
-        """A log-uniform number, or an end of the range."""
+        """Draw a log-uniform number, or an end of the range, and record it under `name`."""
         if self.random.random() < (0.3 if self._early else 0.1):
             value = float(self.random.choice([low, high]))
         else:
@@ -62,25 +62,25 @@ class Case:
         return self._kept(name, min(max(value, low), high))
 
     def whole(self, name: str, low: int, high: int) -> int:
-        """A whole number, log-uniform where the range is wide."""
+        """Draw a whole number, log-uniform in a wide range, and record it."""
         if high <= 20:
             return self._kept(name, int(self.random.integers(low, high + 1)))
         return self._kept(name, round(self.spread(name, low, high)))
 
     def one_of(self, name: str, values: Sequence[T]) -> T:
-        """One of the values."""
+        """Draw one of the values and record it."""
         return self._kept(name, values[int(self.random.integers(len(values)))])
 
     def chance(self, p: float) -> bool:
-        """Whether a coin of this chance falls."""
+        """True with probability p."""
         return bool(self.random.random() < p)
 
     def note(self, name: str, value: Any) -> None:
-        """A parameter that was made otherwise."""
+        """Record a parameter that was made in another way."""
         self._kept(name, value)
 
     def call(self, name: str, function: Callable[[], T]) -> T:
-        """What dpjax returns. Refused for a ValueError; a call that fails otherwise, or does not end, is a finding."""
+        """The result of a call of dpjax. Refused for a ValueError; another failure, or a call that does not end, is a finding."""
         try:
             with time_limit(CALL_S):
                 return function()
@@ -95,9 +95,9 @@ class Case:
         raise Broken(name)
 
     def at_most(self, claim: str, left: Any, right: Any, /, **facts: Any) -> None:
-        """The claim that left <= right, of numbers that are exact, or the referee's and right to SLACK."""
+        """Check the claim left <= right. Numbers are exact, or from the referee and accurate to SLACK."""
         if not (_is_number(left) and _is_number(right)):
-            self.found(claim, "one side is no number", left=left, right=right, **facts)
+            self.found(claim, "one side is not a number", left=left, right=right, **facts)
             return
         a, b = exact(left), exact(right)
         ratio = 0.0 if a == b == 0 else math.inf if b == 0 else float(a / b)
@@ -109,7 +109,7 @@ class Case:
             )
 
     def near(self, claim: str, got: Any, true: Any, scale: Any, tolerance: float, /, **facts: Any) -> None:
-        """The claim that |got - true| <= tolerance * scale."""
+        """Check the claim |got - true| <= tolerance * scale."""
         error = abs(exact(got) - exact(true)) if _is_number(got) else mp.inf
         allowed = exact(scale) * exact(tolerance)
         ratio = 0.0 if error == 0 else float(error / allowed) if allowed else math.inf
@@ -120,13 +120,13 @@ class Case:
             )
 
     def true(self, claim: str, holds: Any, /, **facts: Any) -> None:
-        """The claim that something is so."""
+        """Check the claim that `holds` is true."""
         self._seen(claim, 0.0 if holds else math.inf)
         if not holds:
             self.found(claim, "it is not", **facts)
 
     def found(self, claim: str, what: str, /, **facts: Any) -> None:
-        """A finding."""
+        """Record a finding."""
         self.findings.append(
             {
                 "kind": self.kind,
@@ -149,7 +149,7 @@ class Case:
 
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """TooLong inside, once so many seconds of the processor have passed; within another limit the inner one counts alone."""
+    """Context manager that raises TooLong after `seconds` of processor time. Inside another limit only the inner one counts."""
 
     def ring(number: int, frame: types.FrameType | None) -> None:
         raise TooLong
@@ -164,7 +164,7 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 
 def as_json(value: Any) -> str:
-    """One line; numbers that JSON has no form for as text."""
+    """`value` as one line of JSON; numbers without a JSON form become text."""
     return json.dumps(value, default=_plain, allow_nan=True)
 
 

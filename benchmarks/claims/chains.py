@@ -1,4 +1,4 @@
-"""Deviation matrices, derivatives and bounds of chains whose rare states stand anywhere, against fractions."""
+"""Deviation matrices, derivatives and bounds of chains with rare states in any place, against exact fractions."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from dpjax.chains import deviation_matrix, stationary_distribution, tau1
 from dpjax.design import first_order_elasticity, stationary_elasticity
 from dpjax.theory import stationary_gap_bound
 
-_NEAR = {"float64": 1e-12, "float32": 1e-4}  # of the largest entry; some 5,000 and 800 units in the last place
+_NEAR = {"float64": 1e-12, "float32": 1e-4}  # relative to the largest entry; about 5,000 and 800 units in the last place
 
 
 def deviation(case: Case) -> None:
-    """A#, tau_1, the derivative of the stationary law and the bound on its change, in both types."""
+    """Check A#, tau_1, the derivative of the stationary distribution and the bound on its change, in both dtypes."""
     kind = case.one_of("dtype", ("float64", "float64", "float32"))
     P = _chain(case, kind)
     Q = rationals.generator(P)
@@ -50,11 +50,11 @@ def deviation(case: Case) -> None:
     tau, one, other = rationals.half_row_distance(A)
     case.near(f"tau1, {kind}", np.asarray(case.call("tau1", lambda: tau1(P)), np.float64)[()], tau, tau, near)
     _derivative(case, P, pi, A, kind)
-    _bound(case, P, found.astype(kind), (one, other), kind)  # the margin of a bound follows from the type of A#
+    _bound(case, P, found.astype(kind), (one, other), kind)  # the margin of a bound depends on the dtype of A#
 
 
 def elasticity(case: Case) -> None:
-    """Elasticities of the stationary error: finite, and to first order in closed form right."""
+    """Check elasticities of the stationary error: finite, and correct in closed form to first order."""
     P = _chain(case, "float64")
     n = len(P)
     k = [case.spread(f"k_{i}", 1e-2, 1e9) for i in range(n)]
@@ -75,12 +75,12 @@ def elasticity(case: Case) -> None:
             case.near("first_order_elasticity", first[j, i], right, Fraction(1, 2), 1e-9, state=j, row=i)
     key = jax.random.key(case.whole("key", 1, 2**31))
     e = case.call("stationary_elasticity", lambda: stationary_elasticity(key, P, np.array(k), 50))
-    felt = np.asarray(e.error) > 0  # an error of 1e-157 beside a law of 1 is 0 in floats, and has no elasticity
+    felt = np.asarray(e.error) > 0  # an error of 1e-157 beside a probability of 1 is 0 in floats and has no elasticity
     case.true("stationary_elasticity is finite", all(np.isfinite(np.asarray(x)[felt]).all() for x in e[:4]))
 
 
 def _chain(case: Case, kind: str) -> np.ndarray:
-    """A chain of 2 to 5 states: some columns rare, some rows slow, in any place."""
+    """A random chain of 2 to 5 states with rare columns and slow rows in any place."""
     n = case.whole("states", 2, 5)
     least = 1e-300 if kind == "float64" else 1e-36
     weights = case.random.uniform(0.05, 1.0, (n, n))
@@ -101,12 +101,12 @@ def _chain(case: Case, kind: str) -> np.ndarray:
 
 
 def _floor(P: np.ndarray) -> Fraction:
-    """What is compared as if it were so large: below a few of the least normal number products are flushed to 0."""
+    """The smallest scale for a comparison: products near the smallest normal number are flushed to 0."""
     return 16 * Fraction(float(np.finfo(P.dtype).tiny)) / Fraction(_NEAR[P.dtype.name])
 
 
 def _derivative(case: Case, P: np.ndarray, pi: list[Fraction], A: rationals.Matrix, kind: str) -> None:
-    """d pi = pi dQ A# at a random change off the diagonal of one row."""
+    """Check d pi = pi dQ A# for a random change off the diagonal of one row."""
     n = len(P)
     i = case.whole("changed row", 0, n - 1)
     change = case.random.uniform(-1, 1, n).astype(np.float32)
@@ -126,7 +126,7 @@ def _derivative(case: Case, P: np.ndarray, pi: list[Fraction], A: rationals.Matr
 
 
 def _bound(case: Case, P: np.ndarray, A: np.ndarray, rows: tuple[int, int], kind: str) -> None:
-    """Theorem 4' at the change that attains it, and at a random one."""
+    """Check Theorem 4' at the change that attains it, and at a random change."""
     n = len(P)
     for name in ("worst", "random"):
         changed = P.astype(np.float64)
@@ -134,7 +134,7 @@ def _bound(case: Case, P: np.ndarray, A: np.ndarray, rows: tuple[int, int], kind
             part = case.random.uniform(0, 0.5)
             for i in range(n):
                 give, take = rows if case.chance(0.5) else rows[::-1]
-                give, take = rows  # one direction for all rows attains it
+                give, take = rows  # the same direction for all rows attains the bound
                 moved = part * changed[i, give]
                 changed[i, give] -= moved
                 changed[i, take] += moved

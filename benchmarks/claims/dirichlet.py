@@ -1,4 +1,4 @@
-"""The Dirichlet mechanisms: exact curves, their inverses, calibration, A-Theorem 1, Renyi divergences, rows of a matrix."""
+"""Claims of the Dirichlet mechanisms: exact curves, their inverses, calibration, A-Theorem 1, Renyi divergences, rows of a matrix."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from benchmarks.claims.referee import exact, mp
 from dpjax.counts import PseudocountMechanism
 from dpjax.simplex import DirichletMechanism, MatrixMechanism, PublicRows
 
-_LOOSE = 1e-9  # an exact figure may be above the truth by this relative amount
-_OFF = 2 * mp.mpf(10) ** -13  # nats by which dpjax says that it lowers epsilon where a loss is a difference of large logarithms
-_FAINT = mp.mpf(10) ** -300  # below it a delta is rounded up to the least float
+_LOOSE = 1e-9  # an exact value may exceed the truth by this relative amount
+_OFF = 2 * mp.mpf(10) ** -13  # nats by which dpjax lowers epsilon if a loss is a difference of large logarithms
+_FAINT = mp.mpf(10) ** -300  # a smaller delta is rounded up to the smallest float
 
 
 def dirichlet(case: Case) -> None:
-    """exact_delta and exact_epsilon of a count vector: not below the truth, near it, at the worst pair and at random others."""
+    """Check exact_delta and exact_epsilon of a count vector: not below the truth, near it, at the worst pair and at random pairs."""
     m = _mechanism(case)
     epsilon, delta = case.spread("epsilon", 1e-6, 1e5), case.spread("delta", 1e-300, 0.5)
     if case.chance(0.1):
@@ -36,7 +36,7 @@ def dirichlet(case: Case) -> None:
 
 
 def calibrate(case: Case) -> None:
-    """The largest k: exact_delta(epsilon) <= delta, as stated and in truth, and no larger k by a billionth."""
+    """Check the calibrated k: exact_delta(epsilon) <= delta, as stated and in truth, and no slightly larger k meets it."""
     public, epsilon, delta = _public(case), case.spread("epsilon", 1e-6, 1e5), case.spread("delta", 1e-300, 0.5)
     try:
         m = case.call("calibrate", lambda: DirichletMechanism.calibrate(epsilon=epsilon, delta=delta, **public))
@@ -53,7 +53,7 @@ def calibrate(case: Case) -> None:
 
 
 def theorem1(case: Case) -> None:
-    """Theorem 1's epsilon bounds every loss inside Omega_1, its delta is what lies outside."""
+    """Check Theorem 1: its epsilon bounds every loss inside Omega_1, its delta is the probability outside."""
     n = case.whole("n_categories", 2, 12)
     eta = case.spread("eta", 1e-6, 0.249 if n < 4 else 0.999 / n)
     n_records = case.spread("n_records", max(2.0, 1.5 / eta), 1e9)
@@ -89,7 +89,7 @@ def theorem1(case: Case) -> None:
 
 
 def renyi(case: Case) -> None:
-    """The Renyi divergence: not below the truth, near it, infinite where the truth is and nowhere else."""
+    """Check the Renyi divergence: not below the truth, near it, and infinite exactly where the truth is."""
     m = _mechanism(case)
     order = 1 + case.spread("order - 1", 1e-12, 1e4)
     case.note("order", order)
@@ -107,7 +107,7 @@ def renyi(case: Case) -> None:
 
 
 def pseudocount(case: Case) -> None:
-    """Theorem 7's form: the curve, its inverse and its calibration, for counts of 0 and for random ones."""
+    """Check Theorem 7's form: the curve, its inverse and its calibration, for counts of 0 and random counts."""
     scale, alpha = case.spread("scale", 1e-9, 1e9), case.spread("pseudocount", 1e-6, 1e9)
     adjacency = case.one_of("adjacency", ("replace", "add-remove"))
     epsilon, delta = case.spread("epsilon", 1e-6, 1e5), case.spread("delta", 1e-300, 0.5)
@@ -146,7 +146,7 @@ def pseudocount(case: Case) -> None:
 
 
 def matrix(case: Case) -> None:
-    """Several rows: the largest of their curves, its inverse, and the calibrated k of each row."""
+    """Check several rows: the largest of their curves, its inverse, and the calibrated k of each row."""
     n_rows, n = case.whole("rows", 1, 4), case.whole("n_categories", 2, 5)
     floors = [case.spread(f"eta_{i}", 1e-6, 0.99 / n) for i in range(n_rows)]
     totals = [case.spread(f"n_records_{i}", max(2.0, 1e-5 / floor, 1 / (1 - n * floor)), 1e9) for i, floor in enumerate(floors)]
@@ -187,7 +187,7 @@ def _mechanism(case: Case) -> DirichletMechanism:
 
 
 def _check_pair(public: dict[str, Any]) -> None:
-    """Refused where the public numbers themselves are."""
+    """Raise Refused if dpjax refuses the public numbers themselves."""
     try:
         DirichletMechanism(k=1.0, **public)
     except ValueError as error:
@@ -199,7 +199,7 @@ def _corner(m: DirichletMechanism, epsilon: Any) -> Any:
 
 
 def _corner_of(k: Any, eta: Any, n_records: Any, n: int, epsilon: Any) -> Any:
-    """The two smallest cells; for two categories the larger of the two directions at the end point."""
+    """delta at the two smallest cells; for two categories the larger of the two directions at the end point."""
     k, eta, h = exact(k), exact(eta), exact(k) / exact(n_records)
     p = k * eta
     if n > 2:
@@ -209,7 +209,7 @@ def _corner_of(k: Any, eta: Any, n_records: Any, n: int, epsilon: Any) -> Any:
 
 
 def _random_pair(case: Case, m: DirichletMechanism) -> tuple[Any, Any, Any]:
-    """Shapes (a, b) and the step h of a random pair of count vectors of the bordered simplex: (a + h, b) against (a, b + h)."""
+    """(a, b, h) of a random pair of count vectors of the bordered simplex: shapes (a + h, b) against (a, b + h)."""
     n, eta, k = int(m.n_categories), exact(m.eta), exact(m.k)
     h = k / exact(m.n_records)
     free = 1 - n * eta - 1 / exact(m.n_records)
@@ -220,7 +220,7 @@ def _random_pair(case: Case, m: DirichletMechanism) -> tuple[Any, Any, Any]:
 
 
 def _close(case: Case, claim: str, curve: Callable[[Any], Any], epsilon: float, stated: Any) -> None:
-    """A stated delta is not below the truth, and not far above it, or above the truth at an epsilon smaller by what losses may be off."""
+    """Check that a stated delta is not below the truth and not far above it, or above the truth at an epsilon smaller by _OFF."""
     truth = curve(epsilon)
     case.at_most(claim, truth, max(exact(stated), _FAINT) if truth < _FAINT else stated)
     near = truth * (1 + mp.mpf(_LOOSE))
@@ -230,7 +230,7 @@ def _close(case: Case, claim: str, curve: Callable[[Any], Any], epsilon: float, 
 
 
 def _inverse(case: Case, claim: str, curve: Any, stated: float, delta: float) -> None:
-    """A stated epsilon meets delta in truth, and one smaller by a billionth does not."""
+    """Check that a stated epsilon meets delta in truth, and that a slightly smaller epsilon does not."""
     if stated == float("inf") or not referee.finite(stated):
         case.true(f"{claim} is finite", False, stated=stated)
         return

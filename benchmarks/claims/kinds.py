@@ -1,4 +1,4 @@
-"""The kinds of claims by name; a new one is a function of a `Case` and a line here."""
+"""The kinds of claims by name. To add one, write a function of a `Case` and add a line to `KINDS`."""
 
 from __future__ import annotations
 

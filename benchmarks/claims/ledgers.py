@@ -1,4 +1,4 @@
-"""A ledger's sums against fractions: it never lets more be spent than its budget, and never tells that more is left than is."""
+"""Sums of a ledger against exact fractions: it never allows more than its budget and never reports more than is left."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dpjax.release.ledger import Charge, check_affordable
 
 
 def ledger(case: Case) -> None:
-    """Charges of extreme sizes until the budget is gone."""
+    """Check charges of extreme sizes until the budget is spent."""
     budget = (case.spread("budget epsilon", 1e-6, 1e5), case.spread("budget delta", 1e-300, 0.5))
     case.note("budget", budget)
     spent = [Fraction(0), Fraction(0)]
@@ -45,5 +45,5 @@ def ledger(case: Case) -> None:
 
 
 def _written(x: float) -> Fraction:
-    """The decimal that a float prints as."""
+    """The printed decimal of a float, as a fraction."""
     return Fraction(Decimal(repr(x)))

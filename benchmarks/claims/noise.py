@@ -1,4 +1,4 @@
-"""What a practitioner would use instead (discrete noise, randomised response), and groups of records."""
+"""Claims of the usual alternatives (discrete noise, randomised response) and of group privacy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _UNIT = {"replace": 2, "add-remove": 1}
 
 
 def noise(case: Case) -> None:
-    """The accountants of discrete Laplace and Gaussian noise and of randomised response."""
+    """Check the accountants of discrete Laplace and Gaussian noise and of randomised response."""
     epsilon, delta = case.spread("epsilon", 1e-6, 1e5), case.spread("delta", 1e-300, 0.5)
     adjacency = case.one_of("adjacency", ("replace", "add-remove"))
     laplace = case.call("DiscreteLaplaceMechanism", lambda: DiscreteLaplaceMechanism(epsilon=epsilon, adjacency=adjacency))
@@ -67,7 +67,7 @@ def _response(case: Case) -> None:
 
 
 def groups(case: Case) -> None:
-    """What a person of m records is said to cost in Theorem 7's form, against every spreading; and a chain that is itself private."""
+    """Check the cost of a person with m records in Theorem 7's form, for several placements, and the cost of a chain that is itself private."""
     scale, alpha = case.spread("scale", 1e-6, 1e3), case.spread("pseudocount", 1e-2, 1e4)
     epsilon = case.spread("epsilon", 1e-3, 100.0)
     adjacency = case.one_of("adjacency", ("replace", "add-remove"))
@@ -88,7 +88,7 @@ def groups(case: Case) -> None:
 
 
 def spreads(case: Case, m: int, r: int | None, adjacency: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Some ways in which a person's records lie: all in as few cells as may be, each alone, and random ones."""
+    """Some placements of a person's records: in as few cells as possible, each in its own cell, and random."""
     most = m if r is None else r
     heap = (most,) * (m // most) + ((m % most,) if m % most else ())
     alone = (1,) * m
@@ -119,7 +119,7 @@ def _private_chain(case: Case) -> None:
     many = found["changes_in_the_chains_data"]
     apart = -mp.log(1 - exact(stay))
     if "person" not in adjacency:
-        # millionths of a nat, rounded down: never fewer changes than the true distance gives
+        # distances are rounded down to millionths of a nat, so there are never fewer changes than by the true distance
         states = int(mp.floor(exact(Fraction(rho).limit_denominator(1000)) / apart))
         case.at_most("changes of the chain's data", (2 * states + 1) * (1 if adjacency == "replace" else 2), many)
     case.at_most("the chain's epsilon for a group", Fraction(repr(epsilon)) * many, found["chain_epsilon"])

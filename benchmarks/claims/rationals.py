@@ -1,4 +1,4 @@
-"""Stationary laws, group inverses and bounds of small chains in fractions: the entries off the diagonal are taken as the floats that they are."""
+"""Stationary distributions, group inverses and bounds of small chains in fractions. Off-diagonal entries are the exact values of the floats."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Matrix = list[list[Fraction]]
 
 
 def generator(P: Any) -> Matrix:
-    """Q = P - I, the diagonal being what the rest of the row leaves."""
+    """Q = P - I, with the diagonal set so that each row sums to 0."""
     n = len(P)
     Q = [[Fraction(float(P[i][j])) if i != j else Fraction(0) for j in range(n)] for i in range(n)]
     for i in range(n):
@@ -34,7 +34,7 @@ def solved(A: Matrix, B: Matrix) -> Matrix:
 
 
 def stationary(Q: Matrix) -> list[Fraction]:
-    """pi with pi Q = 0 and sum 1."""
+    """The pi with pi Q = 0 and sum 1."""
     n = len(Q)
     A = [[Q[j][i] for j in range(n)] for i in range(n - 1)] + [[Fraction(1)] * n]
     right = [[Fraction(int(i == n - 1))] for i in range(n)]
@@ -51,7 +51,7 @@ def group_inverse(Q: Matrix, pi: list[Fraction]) -> Matrix:
 
 
 def half_row_distance(A: Matrix) -> tuple[Fraction, int, int]:
-    """tau_1(A) and the two rows that attain it."""
+    """(tau_1(A), i, j), where rows i and j attain it."""
     n = len(A)
     pairs = (
         (sum((abs(x - y) for x, y in zip(A[i], A[j], strict=True)), Fraction(0)) / 2, i, j) for i in range(n) for j in range(i)

@@ -1,14 +1,14 @@
-"""The divergences that the claims are judged by: mpmath at 50 digits, nothing of dpjax.
+"""The divergences that the claims are checked against: mpmath at 50 digits, without any code of dpjax.
 
-delta(epsilon) of P against Q is the integral of P's density times (1 - e^{epsilon - loss}) over where the loss exceeds epsilon. Here
+delta(epsilon) of P against Q is the integral of P's density times (1 - e^{epsilon - loss}) over the region where the loss exceeds epsilon:
 
     beta_pair      Beta(a + h, b) against Beta(a, b + h)            loss c + h t in the logit t
     beta_total     Beta(a + h, b) against Beta(a, b), both ways     loss c + h log x
     gamma_pair     Gamma(a + h) against Gamma(a), both ways         loss c + h y in the logarithm y
     spread         products of Gammas, some losing and some gaining, by the inverse Laplace transform of the loss
 
-The densities of t and y are log-concave: from the mode (or the edge of the region) panels grow geometrically until 150 nats are lost, and each
-is halved until two Gauss-Legendre rules agree. `spread` also gives gamma_pair and beta_pair: the second way.
+The densities of t and y are log-concave. From the mode (or the edge of the region) panels grow geometrically until the density has fallen by
+150 nats, and each panel is halved until two Gauss-Legendre rules agree. `spread` also gives gamma_pair and beta_pair, by the second method.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import mpmath
 mp = mpmath.MPContext()
 mp.dps = 50
 _FALL = 150
-_NOTHING = 3000  # nats: what lies beyond so small a density is far below the least float
+_NOTHING = 3000  # nats; the integral beyond such a small density is far below the smallest float
 _NODES = 24
 _AGREE = mp.mpf(10) ** -18
 _MOST = 400_000  # nodes of a quadrature
@@ -34,7 +34,7 @@ Number = Any  # a float, an int, a Fraction or an mpf; each is taken exactly
 
 
 class UndecidedError(Exception):
-    """The referee did not reach its accuracy."""
+    """Raised when the referee does not reach its accuracy."""
 
 
 def exact(x: Number) -> Any:
@@ -66,7 +66,7 @@ def _panel(f: Callable[[Any], Any], low: Any, high: Any) -> Any:
 
 
 def _side(log_density: Callable[[Any], Any], factor: Callable[[Any], Any], anchor: Any, end: Any, fine: Any, sign: int) -> Any:
-    """The integral of e^log_density factor from the anchor to one side, as far as `end` (an mpf, or None)."""
+    """The integral of e^log_density * factor from the anchor to one side, up to `end` (an mpf, or None for no end)."""
     if end is not None and (end - anchor) * sign <= 0:
         return mp.zero
     top = log_density(anchor)
@@ -112,7 +112,7 @@ def _side(log_density: Callable[[Any], Any], factor: Callable[[Any], Any], ancho
 def _integral(
     log_density: Callable[[Any], Any], factor: Callable[[Any], Any], mode: Any, h: Any, low: Any = None, high: Any = None
 ) -> Any:
-    """The integral over (low, high), None where there is no end; panels at the mode and at an end are no wider than 1 and 1/h."""
+    """The integral over (low, high); None means no end. Panels at the mode and at an end are at most 1 and 1/h wide."""
     anchor = mode
     anchor = anchor if low is None else max(anchor, low)
     anchor = anchor if high is None else min(anchor, high)
@@ -144,10 +144,10 @@ def beta_pair(epsilon: Number, a: Number, b: Number, h: Number) -> Any:
 
 
 def beta_total(epsilon: Number, a: Number, b: Number, h: Number, *, back: bool = False) -> Any:
-    """delta of Beta(a + h, b) against Beta(a, b); back: of the second against the first."""
+    """delta of Beta(a + h, b) against Beta(a, b); with back, of the second against the first."""
     epsilon, a, b, h = map(exact, (epsilon, a, b, h))
     shift = log_beta(a, b) - log_beta(a + h, b)  # loss of the first: h log x + shift
-    edge = (epsilon - shift) / h if not back else -(epsilon + shift) / h  # log x there
+    edge = (epsilon - shift) / h if not back else -(epsilon + shift) / h  # log x at the edge of the region
     if not back and edge >= 0:
         return mp.zero
     low_end = None if edge >= 0 else edge - mp.log(-mp.expm1(edge))
@@ -163,12 +163,12 @@ def beta_total(epsilon: Number, a: Number, b: Number, h: Number, *, back: bool =
 
 
 def gamma_pair(epsilon: Number, a: Number, h: Number, *, back: bool = False) -> Any:
-    """delta of Gamma(a + h) against Gamma(a); back: of the second against the first."""
+    """delta of Gamma(a + h) against Gamma(a); with back, of the second against the first."""
     epsilon, a, h = map(exact, (epsilon, a, h))
     shift = mp.loggamma(a) - mp.loggamma(a + h)
     shape = a if back else a + h
     constant = mp.loggamma(shape)
-    steep = mp.mpf(2000)  # e^-e^2000 and less is nothing
+    steep = mp.mpf(2000)  # e^-e^2000 is negligible
 
     def log_density(y: Any) -> Any:
         return shape * y - mp.exp(min(y, steep)) - constant
@@ -187,7 +187,7 @@ def beta_tail(a: Number, b: Number, x: Number) -> Any:
     return _integral(_logit_density(a, b), lambda t: mp.one, mp.log(a / b), mp.one, high=edge)
 
 
-Cells = Sequence[tuple[Number, Number]]  # (shape without the records, by how much the records raise it)
+Cells = Sequence[tuple[Number, Number]]  # (shape without the records, increase by the records)
 
 
 def spread(epsilon: Number, lost: Cells, gained: Cells) -> Any:
@@ -208,9 +208,9 @@ def spread(epsilon: Number, lost: Cells, gained: Cells) -> Any:
         return total + sum((mp.loggamma(a - z * h) for a, h in up), mp.zero)
 
     c = _saddle(lambda u: mp.re(log_integrand(u)), least)
-    room = c if least is None else min(c, least - c)
-    bend = mp.diff(lambda u: mp.re(log_integrand(u)), c, 2, h=room * mp.mpf(10) ** -12)
-    step = min(2 * mp.pi * room / 52, 1 / (2 * mp.sqrt(bend)))  # the rule loses e^-52 at the poles, e^-78 of a normal law
+    width = c if least is None else min(c, least - c)
+    bend = mp.diff(lambda u: mp.re(log_integrand(u)), c, 2, h=width * mp.mpf(10) ** -12)
+    step = min(2 * mp.pi * width / 52, 1 / (2 * mp.sqrt(bend)))  # the rule loses e^-52 at the poles, e^-78 of a normal law
     top = mp.re(log_integrand(c))
     total, j = mp.exp(log_integrand(mp.mpc(c)) - top) / 2, 1
     while True:
@@ -225,7 +225,7 @@ def spread(epsilon: Number, lost: Cells, gained: Cells) -> Any:
 
 
 def _saddle(value: Callable[[Any], Any], most: Any) -> Any:
-    """Where a convex function of u in (0, most) is least, to a few digits; u is searched in the logarithm of u/(most - u)."""
+    """The minimiser of a convex function of u in (0, most), to a few digits, by a search in the logarithm of u/(most - u)."""
 
     def at(v: Any) -> Any:
         return mp.exp(v) if most is None else most / (1 + mp.exp(-v))
@@ -248,7 +248,7 @@ def _saddle(value: Callable[[Any], Any], most: Any) -> Any:
     return at((low + high) / 2)
 
 
-Coin = tuple[Any, Any]  # the chances of both sides, each to its own digits
+Coin = tuple[Any, Any]  # the probabilities of both sides, each with full relative accuracy
 
 
 def laplace_tail(scale: Number, least: int) -> Coin:
@@ -259,7 +259,7 @@ def laplace_tail(scale: Number, least: int) -> Coin:
 
 
 def bernoulli_products(epsilon: Number, first: Sequence[Coin], second: Sequence[Coin]) -> Any:
-    """delta of independent coins of these chances against independent coins of those, over all outcomes."""
+    """delta of the independent coins `first` against the independent coins `second`, over all outcomes."""
     outcomes = [(mp.one, mp.one)]
     for coin, other in zip(first, second, strict=True):
         outcomes = [(x * a, y * b) for x, y in outcomes for a, b in zip(coin, other, strict=True)]
@@ -268,7 +268,7 @@ def bernoulli_products(epsilon: Number, first: Sequence[Coin], second: Sequence[
 
 
 def gaussian_delta(epsilon: Number, variance: Number, moved: int, two_cells: bool) -> Any:
-    """delta of discrete Gaussian noise where one count moves by `moved`, or one by -moved and another by +moved."""
+    """delta of discrete Gaussian noise if one count changes by `moved`, or (two_cells) one by -moved and another by +moved."""
     epsilon, v = exact(epsilon), exact(variance)
     if two_cells:
         first = int(mp.floor((v * epsilon - moved**2) / moved)) + 1
@@ -280,7 +280,7 @@ def gaussian_delta(epsilon: Number, variance: Number, moved: int, two_cells: boo
 
 
 def _theta(v: Any, shift: Any) -> Any:
-    """The sum over whole x of e^{-(x + shift)^2 / (2 v)}, by itself or by Poisson's formula."""
+    """The sum over whole x of e^{-(x + shift)^2 / (2 v)}, directly or by Poisson's formula."""
     if v < 4:
         reach = int(mp.sqrt(2 * v * 150)) + 3
         return sum((mp.exp(-((x + shift) ** 2) / (2 * v)) for x in range(-reach, reach + 1)), mp.zero)
@@ -289,7 +289,7 @@ def _theta(v: Any, shift: Any) -> Any:
 
 
 def _pair_weights(v: Any) -> tuple[Any, Any]:
-    """By how much the difference of two noises is more likely than e^{-d^2/4v} says, for even and odd d."""
+    """The factors by which the probability of the difference d of two noises exceeds e^{-d^2/4v}, for even and odd d."""
     return _theta(v / 2, mp.zero), _theta(v / 2, mp.mpf("0.5"))
 
 
@@ -324,7 +324,7 @@ def _smooth_tail(v: Any, first: int) -> Any:
 
 
 def renyi(order: Number, a: Number, b: Number, h: Number) -> Any:
-    """The Renyi divergence of Beta(a + h, b) against Beta(a, b + h); infinite where it is."""
+    """The Renyi divergence of Beta(a + h, b) against Beta(a, b + h); it may be infinite."""
     order, a, b, h = map(exact, (order, a, b, h))
     j = (order - 1) * h
     if j >= b:
@@ -338,5 +338,5 @@ def group_delta(delta: Number, epsilon: Number, many: int) -> Any:
 
 
 def finite(x: Any) -> bool:
-    """Whether a number that is stated is one."""
+    """Whether a stated number is finite."""
     return math.isfinite(float(x))

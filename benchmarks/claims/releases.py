@@ -1,4 +1,4 @@
-"""Releases as `Plan.make` plans them: the law of what is released, over neighbouring tables, against what the statement claims."""
+"""Releases planned by `Plan.make`: the law of the release on neighbouring tables, against the claims of the statement."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ FORMS = ("theorem7", "discrete-laplace", "discrete-gaussian")
 
 
 def release(case: Case) -> None:
-    """Every form, for records and persons, replaced or added: delta at epsilon, at the parameters that the statement prints."""
-    told = _planned(case)
-    epsilon, delta = Fraction(told["epsilon"]), Fraction(told["delta"])
-    adjacency, m = told["adjacency"].removesuffix("-person"), told.get("records_a_person", 1)
-    r = told.get("records_a_person_and_row")
+    """Check every form, for records and persons, replaced or added: delta at epsilon, for the parameters that the statement prints."""
+    fields = _planned(case)
+    epsilon, delta = Fraction(fields["epsilon"]), Fraction(fields["delta"])
+    adjacency, m = fields["adjacency"].removesuffix("-person"), fields.get("records_a_person", 1)
+    r = fields.get("records_a_person_and_row")
     for lost, gained in noise.spreads(case, m, r, adjacency):
-        facts = {"lost": lost, "gained": gained, **{k: told[k] for k in told if k.endswith("_exactly")}}
-        if told["form"] == "discrete-laplace":
+        facts = {"lost": lost, "gained": gained, **{k: fields[k] for k in fields if k.endswith("_exactly")}}
+        if fields["form"] == "discrete-laplace":
             moved = sum(lost) + sum(gained)
-            case.at_most("Laplace noise's epsilon", moved / Fraction(told["noise_scale_exactly"]), epsilon, **facts)
+            case.at_most("Laplace noise's epsilon", moved / Fraction(fields["noise_scale_exactly"]), epsilon, **facts)
             continue
-        truth = _divergence(told, epsilon, lost, gained)
+        truth = _divergence(fields, epsilon, lost, gained)
         if truth is not None:
-            case.at_most(f"{told['form']}'s delta", truth, delta, **facts)
-            spent = told.get("delta_spent_at_epsilon")
+            case.at_most(f"{fields['form']}'s delta", truth, delta, **facts)
+            spent = fields.get("delta_spent_at_epsilon")
             if spent is not None and truth > mp.mpf(10) ** -300:
-                case.at_most(f"{told['form']}'s delta spent", truth, spent, **facts)
+                case.at_most(f"{fields['form']}'s delta spent", truth, spent, **facts)
 
 
 def statement(case: Case) -> None:
-    """The sentences: every claim that is spoken of, and what is said of several records, at its own epsilon and delta."""
-    told = _planned(case)
-    m, r = told.get("records_a_person", 1), told.get("records_a_person_and_row")
-    own = {"relation": told["adjacency"].removesuffix("-person"), "epsilon": told["epsilon"], "delta": told["delta"]}
-    # the first statements: "as if that one record had been another", with e^epsilon and delta whatever the adjacency
-    claims = told.get("claims", [{**own, "relation": "replace"}])
+    """Check the sentences of a statement: every claim, and the cost of several records, each at its own epsilon and delta."""
+    fields = _planned(case)
+    m, r = fields.get("records_a_person", 1), fields.get("records_a_person_and_row")
+    own = {"relation": fields["adjacency"].removesuffix("-person"), "epsilon": fields["epsilon"], "delta": fields["delta"]}
+    # statements of version 1: "as if that one record had been another", with e^epsilon and delta for every adjacency
+    claims = fields.get("claims", [{**own, "relation": "replace"}])
     for claim in claims:
         _judge(
             case,
-            told,
+            fields,
             f"a claim on {claim['relation']}",
             claim["relation"],
             m,
@@ -56,28 +56,36 @@ def statement(case: Case) -> None:
         )
         if claim.get("factor") is not None:
             case.at_most("the factor is at least e^epsilon", mp.exp(exact(claim["epsilon"])), claim["factor"])
-    if "records_a_person" not in told:
+    if "records_a_person" not in fields:
         many = case.whole("several records", 2, 3)
         epsilon = many * Fraction(own["epsilon"])
         delta = many * mp.exp((many - 1) * exact(own["epsilon"])) * exact(own["delta"])
         if delta < 1:
-            _judge(case, told, "several records", own["relation"], many, None, epsilon, delta, own)
+            _judge(case, fields, "several records", own["relation"], many, None, epsilon, delta, own)
 
 
 def _judge(
-    case: Case, told: Mapping[str, Any], what: str, relation: str, m: int, r: int | None, epsilon: Fraction, delta: Any, claim: Any
+    case: Case,
+    fields: Mapping[str, Any],
+    what: str,
+    relation: str,
+    m: int,
+    r: int | None,
+    epsilon: Fraction,
+    delta: Any,
+    claim: Any,
 ) -> None:
-    """The claim (epsilon, delta) for m records changed under the relation, in the ways of `noise.spreads`."""
+    """Check the claim (epsilon, delta) for m records changed under the relation, in the placements of `noise.spreads`."""
     for lost, gained in noise.spreads(case, m, r, relation):
-        facts = {"stated": dict(claim), "form": told["form"], "lost": lost, "gained": gained}
-        if told["form"] == "discrete-laplace":
-            loss = exact((sum(lost) + sum(gained)) / Fraction(told["noise_scale_exactly"]))
-            # one side of each noise, its mode included, has a chance above 1/2, and the loss there is the largest
+        facts = {"stated": dict(claim), "form": fields["form"], "lost": lost, "gained": gained}
+        if fields["form"] == "discrete-laplace":
+            loss = exact((sum(lost) + sum(gained)) / Fraction(fields["noise_scale_exactly"]))
+            # one side of each noise, with its mode, has a probability above 1/2, and the loss on it is the largest
             favour = mp.mpf(2) ** -(len(lost) + len(gained))
             truth = mp.zero if loss <= exact(epsilon) else -mp.expm1(exact(epsilon) - loss) * favour
             case.at_most(what, truth, delta, **facts)
             continue
-        truth = _divergence(told, epsilon, lost, gained)
+        truth = _divergence(fields, epsilon, lost, gained)
         if truth is not None:
             case.at_most(what, truth, delta, **facts)
 
@@ -106,11 +114,11 @@ def _planned(case: Case) -> Mapping[str, Any]:
     return case.call("Plan.statement", plan.statement)
 
 
-def _divergence(told: Mapping[str, Any], epsilon: Fraction, lost: tuple[int, ...], gained: tuple[int, ...]) -> Any:
-    """delta at epsilon of the released law for these counts lost and gained on empty cells; None where the referee cannot say."""
+def _divergence(fields: Mapping[str, Any], epsilon: Fraction, lost: tuple[int, ...], gained: tuple[int, ...]) -> Any:
+    """delta at epsilon of the released law for these counts lost and gained on empty cells; None if the referee is undecided."""
     try:
-        if told["form"] == "theorem7":
-            s, alpha = Fraction(told["scale_exactly"]), Fraction(told["pseudocount_exactly"])
+        if fields["form"] == "theorem7":
+            s, alpha = Fraction(fields["scale_exactly"]), Fraction(fields["pseudocount_exactly"])
             if lost == gained and len(lost) == 1:
                 return referee.beta_pair(epsilon, s * alpha, s * alpha, s * lost[0])
             if len(lost) + len(gained) == 1:
@@ -118,7 +126,7 @@ def _divergence(told: Mapping[str, Any], epsilon: Fraction, lost: tuple[int, ...
                 return referee.gamma_pair(epsilon, s * alpha, s * part, back=bool(gained))
             cells = [[(s * alpha, s * d) for d in parts] for parts in (lost, gained)]
             return referee.spread(epsilon, *cells)
-        v = Fraction(told["noise_variance_exactly"])
+        v = Fraction(fields["noise_variance_exactly"])
         if len(lost) + len(gained) == 1:
             return referee.gaussian_delta(epsilon, v, (*lost, *gained)[0], False)
         if lost == gained and len(lost) == 1:
@@ -129,7 +137,7 @@ def _divergence(told: Mapping[str, Any], epsilon: Fraction, lost: tuple[int, ...
 
 
 def _several_gaussians(epsilon: Fraction, v: Fraction, moves: tuple[int, ...]) -> Any:
-    """Counts that move by these whole numbers: the loss is (sum of squares + 2 sum of d x)/(2v), the sum's law by convolution."""
+    """delta for counts that change by these whole numbers: the loss is (sum d^2 + 2 sum d x)/(2v), the law of the sum is a convolution."""
     if v > 200 or sum(moves) > 12 or float(epsilon) * float(v) > 1e6:
         return None
     exact_v = exact(v)
@@ -154,7 +162,7 @@ def _several_gaussians(epsilon: Fraction, v: Fraction, moves: tuple[int, ...]) -
 
 
 def _convolved(a: list[int], b: list[int], scale: int) -> list[int]:
-    """The product of two laws in whole numbers, by one multiplication of large numbers."""
+    """The convolution of two laws in whole numbers, by one multiplication of large numbers."""
     bits = -(-(2 * scale.bit_length() + 24) // 8) * 8
     size = len(a) + len(b) - 1
     packed = sum_of(a, bits) * sum_of(b, bits)
@@ -165,5 +173,5 @@ def _convolved(a: list[int], b: list[int], scale: int) -> list[int]:
 
 
 def sum_of(values: list[int], bits: int) -> int:
-    """The whole number whose digits in base 2^bits are the values; bits is a multiple of 8."""
+    """The whole number with these digits in base 2^bits; bits must be a multiple of 8."""
     return int.from_bytes(b"".join(x.to_bytes(bits // 8, "little") for x in values), "little")

@@ -1,4 +1,4 @@
-"""Private supports: which pairs pass the threshold, over all ways in which one record or one person changes up to three pairs a side."""
+"""Private supports: which pairs pass the threshold, over all changes of one record or one person to at most three pairs per side."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dpjax.release import Plan
 
 
 def private_support(case: Case) -> None:
-    """The law of the support of neighbouring tables, at the selection's epsilon, against the delta that it states."""
+    """Check the law of the support of neighbouring tables, at the selection's epsilon, against its stated delta."""
     wide = case.chance(0.3)
     epsilon = case.spread("epsilon", *((1e-4, 1e3) if wide else (0.05, 20.0)))
     delta = case.spread("delta", 1e-300 if wide else 1e-12, 0.5)
@@ -39,7 +39,7 @@ def private_support(case: Case) -> None:
     )
     selection = plan.selection
     assert selection is not None
-    stated = Fraction(repr(selection.epsilon))  # what is stated is the decimal, which a statement prints
+    stated = Fraction(repr(selection.epsilon))  # the stated number is the decimal that a statement prints
     spent = {"epsilon": selection.epsilon, "delta": selection.delta, "scale": selection.scale, "threshold": selection.threshold}
     case.at_most("the parts of epsilon", Fraction(selection.epsilon) + Fraction(plan.form.epsilon), Fraction(epsilon), **spent)
     case.at_most("the parts of delta", Fraction(selection.delta) + Fraction(plan.form.delta), Fraction(delta), **spent)
@@ -53,7 +53,7 @@ def private_support(case: Case) -> None:
                 worst, where = found, names
     case.at_most("the selection's delta", worst, selection.delta, tables=where, **spent)
     claims = case.call("Plan.statement", plan.statement).get("claims", ())
-    for claim in claims:  # of the whole release, which the support alone must meet too
+    for claim in claims:  # claims of the whole release, which the support alone must satisfy too
         if claim["relation"] == "replace" and adjacency == "add-remove":
             for one, other in _tables(case, 1 if m is None else m, m if r is None else r, "replace"):
                 first, second = ([chances(c) for c in counts] for counts in (one, other))
@@ -62,7 +62,7 @@ def private_support(case: Case) -> None:
 
 
 class _Chances:
-    """The chances that a pair of so many records passes, and that it does not."""
+    """The probabilities that a pair with a given number of records passes, and that it does not."""
 
     def __init__(self, scale: Any, threshold: int) -> None:
         self._scale, self._threshold = scale, int(threshold)
@@ -78,7 +78,7 @@ Table = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def _tables(case: Case, m: int, most: int | None, adjacency: str) -> list[Table]:
-    """The counts of the touched pairs in two neighbouring tables: a person's parts are lost here, gained there, on other people's records."""
+    """Counts of the changed pairs in two neighbouring tables: a person's parts are lost and gained on top of other people's records."""
     most = m if most is None else most
     parts = [p for p in _partitions(m, most) if len(p) <= 3]
     found: list[Table] = []
@@ -95,7 +95,7 @@ def _tables(case: Case, m: int, most: int | None, adjacency: str) -> list[Table]
 
 
 def _partitions(total: int, most: int) -> list[tuple[int, ...]]:
-    """All ways to write 1 up to `total` as falling sums of whole numbers up to `most`."""
+    """All ways to write 1, ..., `total` as decreasing sums of whole numbers of at most `most`."""
 
     def exactly(rest: int, largest: int) -> list[tuple[int, ...]]:
         if rest == 0:

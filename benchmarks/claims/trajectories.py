@@ -1,4 +1,4 @@
-"""Mechanisms on trajectories of small chains: every output enumerated, or every step's loss, against what is claimed."""
+"""Mechanisms on trajectories of small chains: all outputs or all losses of a step, enumerated, against the claims."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from dpjax.trajectory import (
     trajectory_loss,
 )
 
-_FAINT = mp.mpf(10) ** -290  # below it float64 has no digits left
+_FAINT = mp.mpf(10) ** -290  # smaller numbers have no accuracy in float64
 _ULPS = mp.mpf(2) ** -49
-_ROUND = 1 + mp.mpf(10) ** -12  # what a nominal epsilon may be passed by: the mechanism's own parameters are floats
+_ROUND = 1 + mp.mpf(10) ** -12  # allowed excess over a nominal epsilon: the mechanism's own parameters are floats
 
 
 class _Chain:
@@ -47,12 +47,12 @@ class _Chain:
 
 
 def _costs(chain: _Chain, m: Any) -> Any:
-    """The largest exponent of a step: what rounds is a unit in its last place."""
+    """The largest exponent of a step; its rounding error is a unit in its last place."""
     return exact(m.scale) * max(max(row) for row in chain.G)
 
 
 def _flip(costs: list[Any]) -> list[Any]:
-    """Permute-and-flip with coins e^-(cost - least): p_r int prod (1 - x p_q) dx over the others, term by term."""
+    """The law of permute-and-flip with coins e^-(cost - least): p_r int prod_q (1 - x p_q) dx, term by term."""
     least = min(costs)
     p = [mp.exp(least - c) for c in costs]
     law = []
@@ -90,7 +90,7 @@ def _losses(chain: _Chain, kernel: dict[tuple[int, int, int], Any]) -> list[list
 
 
 def online(case: Case) -> None:
-    """Mechanism 1, its variants and Mechanism 2: losses of a step, of whole trajectories, and what `protection` reports."""
+    """Check Mechanism 1, its variants and Mechanism 2: losses of a step, losses of whole trajectories, and the report of `protection`."""
     chain = _random_chain(case)
     truth = _Chain(np.asarray(chain.matrix))
     epsilon = case.spread("epsilon", 1e-6, 1e3)
@@ -133,7 +133,7 @@ def online(case: Case) -> None:
             case.at_most("Chen", b * losses[s][v], exact(epsilon) * _ROUND)
     report = case.call("protection", lambda: protection(m))
     case.at_most("protection's substitution_epsilon", worst, report.substitution_epsilon)
-    if report.exact:  # Mechanism 2 on a chain without choices states its bound, and says so
+    if report.exact:  # on a chain without choices Mechanism 2 states its bound, with exact=False
         near = worst * (1 + mp.mpf(10) ** -9) + mp.mpf(10) ** -11 + _ULPS * _costs(truth, m)
         case.at_most("protection's substitution_epsilon is near the truth", report.substitution_epsilon, near)
     case.at_most("protection's substitution_bound", worst, report.substitution_bound)
@@ -141,7 +141,7 @@ def online(case: Case) -> None:
 
 
 def _whole(case: Case, truth: _Chain, m: Any, kernel: dict[tuple[int, int, int], Any], kind: str, rho: Any) -> None:
-    """Two random trajectories, every output."""
+    """Check two random trajectories, over every output."""
     steps = case.whole("transitions", 1, 4)
     w, v = (tuple(int(x) for x in case.random.integers(0, truth.n, steps + 1)) for _ in range(2))
     case.note("trajectories", (w, v))
@@ -160,7 +160,7 @@ def _whole(case: Case, truth: _Chain, m: Any, kernel: dict[tuple[int, int, int],
         moved = sum((truth.apart(w[t], v[t]) for t in range(1, steps + 1)), mp.zero)
         case.at_most("Theorem 1 of trajectories", loss, exact(m.epsilon) / exact(rho) * moved * _ROUND)
     law = case.call("exact_law", lambda: exact_law(m, np.array(w), start=start, check=False))
-    rounding = steps * _ULPS * _costs(truth, m)  # of exponents as large as these
+    rounding = steps * _ULPS * _costs(truth, m)  # the rounding error of exponents of this size
     off = 1e-11 + float(rounding)
     for i in range(truth.n):
         true = sum((mp.exp(log_p(path, w)) for path in paths if path[-1] == i), mp.zero)
@@ -178,7 +178,7 @@ def _whole(case: Case, truth: _Chain, m: Any, kernel: dict[tuple[int, int, int],
 
 
 def calibrated(case: Case) -> None:
-    """Scales that were found by the exact loss: the loss at them, in truth."""
+    """Check the true loss at scales that were found by the exact loss."""
     chain = _random_chain(case)
     truth = _Chain(np.asarray(chain.matrix))
     epsilon, rho = case.spread("epsilon", 1e-6, 1e3), case.spread("rho", 1e-6, 1e3)
@@ -220,7 +220,7 @@ def calibrated(case: Case) -> None:
 
 
 def offline(case: Case) -> None:
-    """The offline mechanism: the laws of two trajectories by enumeration, their loss and the bound."""
+    """Check the offline mechanism: the laws of two trajectories by enumeration, their loss and the bound."""
     chain = _random_chain(case)
     truth = _Chain(np.asarray(chain.matrix))
     epsilon, rho = case.spread("epsilon", 1e-6, 1e3), case.spread("rho", 1e-6, 1e3)
@@ -263,7 +263,7 @@ def offline(case: Case) -> None:
 
 
 def _random_chain(case: Case) -> MarkovChain:
-    """2 to 4 states, rare edges, missing edges, and states nearer than 1e-12 nats."""
+    """A random chain of 2 to 4 states with rare edges, missing edges, and states closer than 1e-12 nats."""
     n = case.whole("states", 2, 4)
     P = case.random.uniform(0.05, 1, (n, n))
     if case.chance(0.6):
@@ -271,7 +271,7 @@ def _random_chain(case: Case) -> MarkovChain:
     if case.chance(0.4):
         ring = np.roll(np.eye(n, dtype=bool), 1, axis=1)
         P[(case.random.random((n, n)) < 0.4) & ~ring] = 0
-    if case.chance(0.4):  # states 0 and 1 follow each other nearly surely
+    if case.chance(0.4):  # states 0 and 1 follow each other almost surely
         gap = case.spread("gap of two states", 1e-15, 1e-6)
         for i, j in ((0, 1), (1, 0)):
             row = P[i] * (np.arange(n) != j)

@@ -1,15 +1,19 @@
-"""The command `dpjax`: one file a job, each a thin composition of the packages. Exit codes are listed in `dpjax.cli.errors`."""
+"""The command `dpjax`: one module for each command, which only calls the other packages. `dpjax.cli.errors` lists the exit codes."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
 
-CACHED = {"run", "compare", "audit"}  # commands that keep their compiled programs for the next time; none of them publishes
+CACHED = {"run", "compare", "audit"}  # these commands store compiled programs for later runs; none of them publishes
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command with `arguments` (by default the process's own) and return its exit code."""
+    """Run the command and return its exit code.
+
+    Args:
+        arguments: the words after `dpjax`; None for the arguments of the process.
+    """
     from dpjax.cli.errors import SIGNALLED, close_holes, leave
 
     close_holes()
@@ -18,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None and not CACHED.isdisjoint(sys.argv[1:2]):
         from dpjax._compilation_cache import enable_compilation_cache
 
-        enable_compilation_cache()  # a process of its own: nobody else's settings change
+        enable_compilation_cache()  # only where the command owns the process: JAX's settings of a caller stay as they are
     code = 0
     try:
         app(args=None if arguments is None else list(arguments), prog_name="dpjax")

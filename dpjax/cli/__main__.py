@@ -1,4 +1,4 @@
-"""`python -m dpjax.cli` is the command `dpjax`."""
+"""`python -m dpjax.cli` runs the command `dpjax`."""
 
 import sys
 

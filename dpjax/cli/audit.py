@@ -1,7 +1,7 @@
-"""`dpjax audit [MECHANISM]... [options]`: what draws prove about epsilon, beside its exact and its claimed value.
+"""`dpjax audit [MECHANISM]... [options]`: a lower bound on epsilon from draws, beside the exact and the claimed epsilon.
 
-Each mechanism is drawn at two adjacent inputs at which its claim is tight. The confidence holds for the whole table: with n
-mechanisms each one's risk is a n-th of it.
+The audit draws each mechanism at two adjacent inputs at which its claim is tight. The confidence holds for the whole table: with n
+mechanisms, each has a risk of (1 - confidence) / n.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     from dpjax.audit.targets import Target
     from dpjax.chains import MarkovChain
 
+_ON_COUNTS, _ON_TRAJECTORIES, _ON_SELECTION = "Mechanisms on counts", "Mechanisms on trajectories", "permute-and-flip"
 _EXAMPLE = [[0.92, 0.05, 0.03], [0.04, 0.91, 0.05], [0.01, 0.09, 0.90]]
 _COUNTS = [[500, 300, 200], [30, 40, 10], [40, 9, 20]]
 
 
 class Settings(NamedTuple):
-    """The options, as the mechanisms read them."""
+    """The values of the options from which the mechanisms are made."""
 
     k: float
     eta: float
@@ -48,55 +49,71 @@ def audit(
     mechanisms: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[MECHANISM]...",
-            help="dirichlet, matrix, permute-and-flip, a registered mechanism on counts (pseudocount, discrete-laplace, ..., package.module:name)"
-            " or on trajectories (trajectory, offline, chen, exponential, ..., package.module:kind); the main ones unless named.",
+            metavar="MECHANISM",
+            help="Mechanisms to audit; by default the main ones. Names: dirichlet, matrix, permute-and-flip; registered mechanisms on counts"
+            " (pseudocount, discrete-laplace, ...); on trajectories (trajectory, offline, chen, exponential, ...); package.module:name.",
             show_default=False,
         ),
     ] = None,
-    k: Annotated[float, typer.Option(help="dirichlet: the concentration k.")] = 20.6,
-    eta: Annotated[float, typer.Option(help="dirichlet: the floor of every share.")] = 0.073,
-    n_records: Annotated[int, typer.Option(help="dirichlet: number of records N.")] = 98,
-    n_categories: Annotated[int, typer.Option(help="dirichlet: number of categories n.")] = 5,
+    k: Annotated[float, typer.Option(rich_help_panel=_ON_COUNTS, help="dirichlet: concentration k.")] = 20.6,
+    eta: Annotated[
+        float, typer.Option(rich_help_panel=_ON_COUNTS, help="dirichlet: smallest allowed share of a category.")
+    ] = 0.073,
+    n_records: Annotated[int, typer.Option(rich_help_panel=_ON_COUNTS, help="dirichlet: number of records N.")] = 98,
+    n_categories: Annotated[int, typer.Option(rich_help_panel=_ON_COUNTS, help="dirichlet: number of categories n.")] = 5,
     gamma: Annotated[
         float | None,
-        typer.Option(help="dirichlet: claim A-Theorem 1's epsilon at its delta for this gamma; --delta is then unused."),
+        typer.Option(
+            rich_help_panel=_ON_COUNTS,
+            help="dirichlet: claim the epsilon and delta of A-Theorem 1 for this gamma; --delta is ignored.",
+        ),
     ] = None,
-    scale: Annotated[float, typer.Option(help="pseudocount: the scale s; permute-and-flip: the coin scale.")] = 0.5,
-    pseudocount: Annotated[float, typer.Option(help="pseudocount: records added to each cell.")] = 10.0,
+    scale: Annotated[
+        float, typer.Option(rich_help_panel=_ON_COUNTS, help="pseudocount: scale s; permute-and-flip: coin scale.")
+    ] = 0.5,
+    pseudocount: Annotated[float, typer.Option(rich_help_panel=_ON_COUNTS, help="pseudocount: records added to each cell.")] = 10.0,
     counts: Annotated[
         pathlib.Path | None,
         typer.Option(
             metavar="CSV",
-            help="matrix, and mechanisms on trajectories: a square count matrix in the example's place; a public or invented one.",
+            help="matrix, trajectories: a square count matrix in place of the example. It must be public or invented.",
         ),
     ] = None,
     epsilon: Annotated[
         float,
-        typer.Option(help="matrix, mechanisms on counts: the target at delta; mechanisms on trajectories: their epsilon."),
+        typer.Option(help="matrix, counts: target epsilon at delta; trajectories: epsilon of the mechanism."),
     ] = 1.0,
-    rho: Annotated[float, typer.Option(help="mechanisms on trajectories that take one: the adjacency radius, nats.")] = 1.0,
-    b: Annotated[int, typer.Option(help="mechanisms on trajectories that take it: states that may differ.")] = 1,
-    costs: Annotated[str, typer.Option(help="permute-and-flip: the candidates' costs under one input.")] = "0,1,2",
-    other_costs: Annotated[str, typer.Option(help="permute-and-flip: their costs under the other input.")] = "1,0,2",
+    rho: Annotated[
+        float, typer.Option(rich_help_panel=_ON_TRAJECTORIES, help="Adjacency radius in nats, for mechanisms that have one.")
+    ] = 1.0,
+    b: Annotated[
+        int, typer.Option(rich_help_panel=_ON_TRAJECTORIES, help="Number of states that may differ, for mechanisms that have it.")
+    ] = 1,
+    costs: Annotated[str, typer.Option(rich_help_panel=_ON_SELECTION, help="Costs of the candidates under one input.")] = "0,1,2",
+    other_costs: Annotated[
+        str, typer.Option(rich_help_panel=_ON_SELECTION, help="Costs of the candidates under the other input.")
+    ] = "1,0,2",
     delta: Annotated[
         float,
-        typer.Option(
-            help="dirichlet, pseudocount, matrix, discrete-gaussian: every epsilon is at this delta; the others are at 0."
-        ),
+        typer.Option(help="The delta of every epsilon: dirichlet, pseudocount, matrix, discrete-gaussian. The others have 0."),
     ] = 1e-2,
     claimed: Annotated[
-        float | None, typer.Option(help="The epsilon to test, of the one mechanism named; unless given, what the package claims.")
+        float | None,
+        typer.Option(help="The epsilon to test, for one named mechanism; by default the epsilon that the package claims."),
     ] = None,
-    draws: Annotated[int, typer.Option(help="Draws of each input; half choose the event, half decide.")] = 200_000,
-    confidence: Annotated[float, typer.Option(help="Honest mechanisms all pass with at least this probability.")] = 0.99,
-    seed: Annotated[int, typer.Option(help="The draws' seed.")] = 0,
+    draws: Annotated[
+        int, typer.Option(help="Draws from each input. Half of them choose the event, the other half test it.")
+    ] = 200_000,
+    confidence: Annotated[
+        float, typer.Option(help="If every claim is true, all mechanisms pass with at least this probability.")
+    ] = 0.99,
+    seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
 ) -> int:
-    """Draw mechanisms at two adjacent inputs and set side by side what the draws prove, what is true and what is claimed.
+    """Test the epsilon that mechanisms claim: draw each at two adjacent inputs and print bounds beside the claim.
 
-    One line for each mechanism, epsilon in nats: the lower bound that the draws prove, whatever the code does; the exact value at the worst
-    adjacent inputs; the claim. Without --counts and --costs the inputs are built-in examples: the published grades, a chain of three states.
-    Exit 1 if a lower bound exceeds its claim: the claim is false, or the sampler is.
+    Each line has three epsilons in nats: the lower bound that the draws prove, whatever the code does; the exact value at the worst
+    adjacent inputs; the claim. Without --counts and --costs the inputs are built-in examples: the published grades and a chain of three
+    states. Exit code 1: a lower bound exceeds its claim, so the claim or the sampler is wrong.
     """
     import jax
 
@@ -105,7 +122,7 @@ def audit(
 
     builders = [_builder(name) for name in mechanisms or _names()]
     names = [name for name, _ in builders]
-    require(claimed is None or len(names) == 1, "--claimed", claimed, "name the one mechanism that it is claimed of")
+    require(claimed is None or len(names) == 1, "--claimed", claimed, "name exactly one mechanism with it")
     if claimed is not None:
         require_claim(claimed, "--claimed")
     require(0 < confidence < 1, "--confidence", confidence, "give a probability strictly between 0 and 1")
@@ -129,7 +146,7 @@ def _table(targets: list[Target], results: list[AuditResult], confidence: float)
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in (head, *rows)]
     drawn = results[0].draws_p
-    return [*lines, f"epsilon in nats; confidence {confidence:g} for the whole table; {drawn:,} draws of each input decide"]
+    return [*lines, f"epsilon in nats; confidence {confidence:g} for the whole table; {drawn:,} draws from each input for the test"]
 
 
 def _verdict(target: Target, result: AuditResult) -> str:
@@ -158,14 +175,14 @@ def _pseudocount(s: Settings) -> Target:
 
 
 def _on_counts() -> list[str]:
-    """The registered mechanisms on counts of which something can be seen."""
+    """The names of the registered mechanisms on counts that can be audited."""
     from dpjax import counts
 
     return [name for name in counts.names() if counts.mechanism(name).audited]
 
 
 def _of_counts(name: str, s: Settings) -> Target:
-    """A registered mechanism at the target --epsilon, --delta."""
+    """The audit target of a registered mechanism on counts, calibrated to --epsilon and --delta."""
     from dpjax import counts
     from dpjax.audit import count_target
 
@@ -186,7 +203,7 @@ def _matrix(s: Settings) -> Target:
 
 
 def _trajectory(kind: str, s: Settings) -> Target:
-    """The target of a registered mechanism, with those of its options that are options here."""
+    """The audit target of a registered mechanism on trajectories, with those of its options that this command has."""
     from dpjax.audit import trajectory_target
     from dpjax.trajectory.protocol import find, make
 
@@ -218,17 +235,17 @@ def _numbers(text: str, option: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        invalid(option, text, "give numbers with commas between them, such as 0,1,2")
+        invalid(option, text, "give numbers separated by commas, such as 0,1,2")
 
 
 _COUNTS_TARGETS: dict[str, Any] = {"dirichlet": _dirichlet, "pseudocount": _pseudocount, "matrix": _matrix}
 _SELECTION_TARGETS: dict[str, Any] = {"permute-and-flip": _permute_and_flip}
 _TARGETS = {**_COUNTS_TARGETS, **_SELECTION_TARGETS}
-_SHORT = {"trajectory": "mechanism1"}  # what the command calls a kind
+_SHORT = {"trajectory": "mechanism1"}  # the command's name -> the registered kind
 
 
 def _names() -> list[str]:
-    """The mechanisms that are drawn where none is named."""
+    """The mechanisms that are audited by default."""
     from dpjax.trajectory import kinds
 
     words = {kind: word for word, kind in _SHORT.items()}
@@ -238,7 +255,7 @@ def _names() -> list[str]:
 
 
 def _builder(name: str) -> tuple[str, Any]:
-    """The name in the table, and what makes the target of the settings."""
+    """(name in the table, function from Settings to the audit target)."""
     from dpjax import counts
     from dpjax._errors import require
     from dpjax.trajectory.protocol import find, kinds
@@ -246,7 +263,7 @@ def _builder(name: str) -> tuple[str, Any]:
     if name in _TARGETS:
         return name, _TARGETS[name]
     try:
-        name = counts.mechanism(name).name  # by an alias, or as a module of the user's own registers it
+        name = counts.mechanism(name).name  # resolves an alias, and imports the user's module, which registers a mechanism
     except ValueError:
         name = find(name, "MECHANISM").kind if ":" in name else name
     if name in _TARGETS:
@@ -255,7 +272,7 @@ def _builder(name: str) -> tuple[str, Any]:
     if name in _on_counts():
         return name, functools.partial(_of_counts, name)
     known = [*_TARGETS, *_on_counts(), *_SHORT, *kinds()]
-    require(kind in kinds(), "MECHANISM", name, f"choose among {', '.join(known)}, and package.module:name for one of your own")
+    require(kind in kinds(), "MECHANISM", name, f"choose among {', '.join(known)}; write package.module:name for your own")
     return name, functools.partial(_trajectory, kind)
 
 

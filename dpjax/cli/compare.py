@@ -1,4 +1,4 @@
-"""`dpjax compare DATA`: error against epsilon of every mechanism on one data set, ours or not. Not private: it measures the data."""
+"""`dpjax compare DATA`: the error of every mechanism against epsilon on one data set. Not private: it measures the data themselves."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ OPTIONS = {
     "mechanism": "--mechanism",
     "mechanisms": "--mechanism",
 }
-WARNING = "NOT PRIVATE: measured on the data themselves. Keep it with the data; publish nothing of it."
+WARNING = "NOT PRIVATE: measured on the data themselves. Keep it with the data and do not publish any of it."
 _CAPTIONS = {
-    "counts": "Rows weighted by their records; bands are 2 standard errors of {draws:,} draws, lines without one are exact. Support:"
+    "counts": "Each row is weighted by its records. Bands: 2 standard errors of {draws:,} draws; lines without a band are exact. Support:"
     " {support}; delta {delta:g} (discrete Laplace: 0).",
-    "trajectory": "Exact laws, no sampling; epsilon is that of replacing any one state at one time. First private state: the sensitive one.",
+    "trajectory": "Exact, without sampling. Epsilon protects any one state at one time. The first private state equals the sensitive one.",
 }
 
 
@@ -39,38 +39,44 @@ def compare(
     data: Annotated[
         str,
         typer.Argument(
-            metavar="DATA", help="A config (TOML), or a data source such as grades, manhattan or tlc-trips.", show_default=False
+            metavar="DATA", help="A config file (TOML), or a source such as grades, manhattan or tlc-trips.", show_default=False
         ),
     ],
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="An option of the source, such as path=FILE."),
+        typer.Option("--set", metavar="KEY=VALUE", help="An option of the source, such as path=FILE. Repeatable."),
     ] = None,
-    epsilon: Annotated[str, typer.Option(help="The epsilons, with commas.")] = "0.5,1,2,4,8",
-    delta: Annotated[float, typer.Option(help="For the mechanisms that have one.")] = 1e-6,
-    draws: Annotated[int, typer.Option(help="Draws where an error has no closed form.")] = 200,
+    epsilon: Annotated[str, typer.Option(help="Epsilons in nats, separated by commas.")] = "0.5,1,2,4,8",
+    delta: Annotated[float, typer.Option(help="Delta, for the mechanisms that have one.")] = 1e-6,
+    draws: Annotated[int, typer.Option(help="Number of draws for an error without a closed form.")] = 200,
     support: Annotated[
-        Literal["observed", "all"], typer.Option(help="Taken as public: the observed transitions, or all pairs.")
+        Literal["observed", "all"],
+        typer.Option(help="Transitions that count as public knowledge: those observed, or all pairs."),
     ] = "observed",
     mechanism: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Counts: only these mechanisms. Trajectories: these too. Your own as package.module:name.",
+            help="On counts: compare only this one. On trajectories: add this one. Repeatable. Your own: package.module:name.",
             show_default=False,
         ),
     ] = None,
     trajectory: Annotated[
         int | None,
-        typer.Option(metavar="STEPS", help="Compare on a trajectory: the data's own if it has one, else STEPS simulated."),
+        typer.Option(
+            metavar="STEPS", help="Compare on a trajectory: one of the data, or a simulated one of STEPS if the data have none."
+        ),
     ] = None,
-    rho: Annotated[float, typer.Option(help="Trajectories: radius of the nominal guarantee, nats.")] = 1.0,
-    seed: Annotated[int, typer.Option(help="Of the draws and of a simulated trajectory.")] = 0,
+    rho: Annotated[float, typer.Option(help="On trajectories: radius of the nominal guarantee, in nats.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Seed of the draws and of a simulated trajectory.")] = 0,
     out: Annotated[
-        pathlib.Path, typer.Option("--out", "-o", metavar="DIR", help="Where table, words and figure go.")
+        pathlib.Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the table, the text and the figure.")
     ] = pathlib.Path("comparison"),
 ) -> int:
-    """Measure what every mechanism costs in accuracy at the same privacy: a table, a figure, and who wins where."""
+    """Compare the error of every mechanism at the same epsilon on one data set: a table, a figure, and the best one in each case.
+
+    The result is NOT private: it is measured on the data themselves.
+    """
     from dpjax.sweep import count_verdicts, trajectory_verdicts
 
     epsilons = _epsilons(epsilon)
@@ -99,14 +105,14 @@ def _epsilons(text: str) -> list[float]:
     try:
         values = [float(part) for part in text.split(",")]
     except ValueError:
-        invalid("--epsilon", text, "give numbers with commas between them, such as 0.5,1,2")
+        invalid("--epsilon", text, "give numbers separated by commas, such as 0.5,1,2")
     require(all(0 < value < math.inf for value in values), "--epsilon", text, "give positive, finite numbers")
     require(len(set(values)) == len(values), "--epsilon", text, "give every epsilon once")
     return sorted(values)
 
 
 def _find(mechanisms: list[str], *, on_counts: bool) -> None:
-    """Look the mechanisms up, and import the modules of the user's own: each must register its kind."""
+    """InputError unless every mechanism is registered. Imports the modules of the user's own mechanisms, which register them."""
     if not mechanisms:
         return
     if on_counts:
@@ -122,9 +128,9 @@ def _find(mechanisms: list[str], *, on_counts: bool) -> None:
 
 
 def _infinite(results: Sequence[Measured]) -> str:
-    """Which mechanisms have no point in the panel of KL."""
+    """A sentence that names the mechanisms without a point in the KL panel; empty if every KL is finite."""
     names = dict.fromkeys(one.mechanism for one in results if one.kl == math.inf)
-    return f" No point is drawn where KL is infinite, a cell being set to 0: {', '.join(names)}." if names else ""
+    return f" No point where KL is infinite, because a cell is set to 0: {', '.join(names)}." if names else ""
 
 
 def _check_numbers(delta: float, draws: int, trajectory: int | None, rho: float) -> None:
@@ -137,7 +143,7 @@ def _check_numbers(delta: float, draws: int, trajectory: int | None, rho: float)
 
 
 def _data(data: str, settings: list[str], trajectory: int | None) -> tuple[Dataset, int | None]:
-    """The data set, and the steps of a trajectory where trajectories are compared."""
+    """(data set, number of steps); the second is None if mechanisms on counts are compared."""
     from dpjax import sweep
     from dpjax._errors import invalid
     from dpjax.cli.run import read_data
@@ -151,26 +157,26 @@ def _data(data: str, settings: list[str], trajectory: int | None) -> tuple[Datas
         )
         return sweep.validated(DataConfig, table.data, "data").load(), trajectory
     if not pathlib.Path(data).is_file():
-        invalid("DATA", data, f"it is neither a file nor a source; the sources are {', '.join(SOURCES)}")
+        invalid("DATA", data, f"it is neither a file nor a source: give a config file or one of {', '.join(SOURCES)}")
     config = sweep.load_config(data, settings)
     found = read_data(config)
     if found is None:
-        invalid("DATA", data, "this config names no data")
+        invalid("DATA", data, "this config has no table [data]: add one")
     return found, trajectory or (20 if config.workload == "trajectory" else None)
 
 
 def _connected(dataset: Dataset) -> tuple[Dataset, str]:
-    """The data on their largest class, so that rows and stationary laws are defined, and what that left out."""
+    """(data on their largest class, sentence about what that left out). Rows and stationary distributions need one class."""
     from dpjax._errors import invalid
     from dpjax.chains import is_irreducible
     from dpjax.datasets import keep_largest_class
 
     if dataset.counts is None:
-        invalid("DATA", dataset.name, "it holds probabilities and no counts: compare it with --trajectory STEPS")
+        invalid("DATA", dataset.name, "it has probabilities but no counts: compare it with --trajectory STEPS")
     if dataset.counts.ndim == 1 or is_irreducible(dataset.counts):
         return dataset, ""
     kept = keep_largest_class(dataset)
-    return kept, f"The largest class, {kept.n_states} states. {kept.report.summary()} "
+    return kept, f"Only the largest class is used, {kept.n_states} states. {kept.report.summary()} "
 
 
 def _counts(
@@ -206,7 +212,7 @@ def _trajectory(dataset: Dataset, epsilons: list[float], rho: float, steps: int,
 
 
 def _table(results: Sequence[Any]) -> list[str]:
-    """Aligned columns, numbers to four digits."""
+    """The lines of the table, columns aligned, numbers to four digits."""
     rows = [list(results[0]._fields), *([_cell(value) for value in one] for one in results)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -1,24 +1,24 @@
 """How a command ends: exit codes, one sentence for each error that a user can correct, signals, and the standard streams.
 
     0    done
-    1    some work failed and was recorded, or the disk, the memory or a pipe was at its end, or the reader of private states on
-         standard output ended before the last; what is stored is kept
-    2    the input or the call is wrong; nothing was written, but for the private states of a stream before a line that cannot be read
+    1    some work failed and was recorded; or the disk or the memory is full, or a pipe is closed; or the reader of private states
+         on standard output ended before the last state. What is stored is kept
+    2    the input or the call is wrong. Nothing was written, except the private states of a stream before a line that cannot be read
     70   a fault in dpjax or in a workload: a traceback follows
-    129  a command that publishes was stopped by SIGHUP, 143 by SIGTERM; no temporary file is left
-    130  stopped by Ctrl-C; what is stored is kept
+    129  SIGHUP stopped a command that publishes (143: SIGTERM); no temporary file is left
+    130  Ctrl-C stopped the command; what is stored is kept
 
-A reader of standard output that ends when the work is done and only words were left changes no code, unless the words were
-the name of a release. Set DPJAX_TRACEBACK=1 to see where a sentence came from.
+If the reader of standard output ends after the work is done, the exit code does not change, unless the name of a release was still to
+be printed. Set DPJAX_TRACEBACK=1 to see where an error was raised.
 
-*Errors.* Each command has one table of the options that set the library's arguments; `naming_options` gives an InputError its option's
-name.
+*Errors.* Each command has one table from the library's arguments to its options. `naming_options` puts the option's name into an
+InputError.
 
-*Signals.* SIGTERM and SIGHUP are an orderly end of the commands that publish: an exception that removes temporary files on its way out.
+*Signals.* In a command that publishes, SIGTERM and SIGHUP raise an exception, which removes temporary files on its way out.
 
-*Streams.* Where a shell may have closed one of the three, what belongs to one never lands in another: Python leaves `sys.stderr` None where
-descriptor 2 is closed, `print` then writes to standard output, and the next file that is opened gets the free number, so that words for
-people, or a library's log, would land among what is published.
+*Streams.* A shell may start the command with a standard stream closed. If descriptor 2 is closed, Python sets `sys.stderr` to None and
+`print` writes to standard output. The next file that is opened gets the free descriptor. Messages or a library's log would then be
+written into the published output. `close_holes` and `check_output` prevent this.
 """
 
 from __future__ import annotations
@@ -49,9 +49,12 @@ DONE, FAILED, WRONG, FAULT, STOPPED = 0, 1, 2, 70, 130
 
 
 class Ended(BaseException):
-    """A command ended by `error` after something was released or charged: `done` says what, in place of what else is kept.
+    """Raised when `error` ends a command after something was released or charged.
 
-    code: the exit code of an error that a user can correct, in place of its own.
+    Args:
+        error: the exception that ended the command.
+        done: what was released or charged; printed in place of the usual sentence about what is kept.
+        code: exit code in place of the usual one, if a user can correct the error.
     """
 
     def __init__(self, error: BaseException, done: str, code: int | None = None) -> None:
@@ -60,18 +63,20 @@ class Ended(BaseException):
 
 
 def guarded(command: Callable[..., int], options: Mapping[str, str] | None = None, kept: str = _KEPT) -> Callable[..., None]:
-    """`command` with its exceptions turned into sentences and exit codes.
+    """Return `command` with its exceptions turned into sentences and exit codes.
 
     Args:
-        command: returns its exit code.
-        options: the option of each argument of the library that the command sets.
-        kept: what a full disk or memory leaves behind.
+        command: a function that returns its exit code.
+        options: the command's option for each argument of the library.
+        kept: the sentence about what is kept after a full disk or memory.
     """
 
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> None:
         if not kept and isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(line_buffering=False, write_through=False)  # words wait until all is done
+            sys.stdout.reconfigure(
+                line_buffering=False, write_through=False
+            )  # a closed pipe must not stop a release before its end
         try:
             with naming_options(options or {}):
                 code = command(*args, **{name: _at_home(value) for name, value in kwargs.items()})
@@ -86,19 +91,19 @@ def guarded(command: Callable[..., int], options: Mapping[str, str] | None = Non
 
 
 def _last_words(code: int) -> None:
-    """Flush what was printed; where nobody reads it any more, say so: the work itself is done."""
+    """Flush standard output. If its reader has ended, say so on standard error: the work itself is done."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
     except BrokenPipeError:
-        with open(os.devnull, "wb") as nowhere:  # else Python fails on the same words as it ends
+        with open(os.devnull, "wb") as nowhere:  # otherwise Python flushes once more at exit and fails
             os.dup2(nowhere.fileno(), sys.stdout.fileno())
         if code == DONE:
-            say("done; the reader of standard output closed it before the last words", DONE)
+            say("done; the reader of standard output closed it before the end of the output", DONE)
 
 
 def _at_home(value: Any) -> Any:
-    """A path with ~ in front in the home directory: a shell leaves --out=~/x as it is."""
+    """Expand ~ at the start of a path: a shell does not expand it in --out=~/x."""
     return value.expanduser() if isinstance(value, pathlib.Path) and str(value).startswith("~") else value
 
 
@@ -126,7 +131,7 @@ def _disk(error: OSError, kept: str) -> tuple[str, int]:
 
     if isinstance(error, StorageError):
         return _joined(f"error: {error}", kept), FAILED
-    if error.errno in _REFUSED:  # a figure, or what another library writes
+    if error.errno in _REFUSED:  # from a figure or from another library that writes
         return _joined(f"error: {error.filename or 'the disk'}: {os.strerror(error.errno)}", kept), FAILED
     if isinstance(error, BrokenPipeError):
         return _joined("error: the reader of the command's output closed the pipe", kept), FAILED
@@ -140,7 +145,7 @@ def _joined(said: str, kept: str) -> str:
 
 
 def _sentence(error: Exception) -> str:
-    """The error's text in one line; pydantic's own errors by their first fault."""
+    """The text of the error in one line; of an error of pydantic only the first fault."""
     if hasattr(error, "errors"):
         fault = error.errors()[0]
         key = ".".join(str(step) for step in fault["loc"])
@@ -152,18 +157,18 @@ def _sentence(error: Exception) -> str:
 
 
 def say(text: str, code: int) -> int:
-    """A sentence to standard error, if anybody reads it; returns the code."""
-    with contextlib.suppress(OSError):  # the reader has ended; the code says it too
+    """Print a sentence to standard error and return `code`. A closed standard error is ignored."""
+    with contextlib.suppress(OSError):  # the exit code reports the error too
         print(f"dpjax: {text}", file=sys.stderr, flush=True)
     return code
 
 
 @contextlib.contextmanager
 def naming_options(options: Mapping[str, str]) -> Iterator[None]:
-    """Within it an InputError of the library names the option that set its argument.
+    """Context manager: an InputError about an argument of the library names the option that sets it.
 
     Args:
-        options: the option of each argument, by the library's name; errors about other arguments stay as they are.
+        options: option for each argument of the library. Errors about other arguments do not change.
     """
     try:
         yield
@@ -177,7 +182,7 @@ def naming_options(options: Mapping[str, str]) -> Iterator[None]:
 
 
 def as_options(text: str) -> str:
-    """A sentence that names arguments of Python, such as format={'quotes': False}, with the command's options: --format quotes=no."""
+    """`text` with Python arguments such as format={'quotes': False} written as options of the command: --format quotes=no."""
 
     def option(found: re.Match[str]) -> str:
         return f"--format {found[1]}={ {'True': 'yes', 'False': 'no'}.get(found[2], found[2]) }"
@@ -190,7 +195,7 @@ def as_options(text: str) -> str:
     return text.replace("in format: columns=", "by --format columns=")
 
 
-SIGNALLED = 128  # exit codes from here on are of a signal
+SIGNALLED = 128  # an exit code of 128 + n means signal n
 _POLITE: dict[signal.Signals, Any] = {
     signal.SIGTERM: signal.SIG_DFL,
     signal.SIGHUP: signal.SIG_DFL,
@@ -200,7 +205,7 @@ _SOON = 0.05  # s
 
 
 class Terminated(BaseException):
-    """The process was asked to end; `code` is 128 and the signal's number, as a shell has it."""
+    """Raised when a signal asks the process to end; `code` is 128 plus the number of the signal, as in a shell."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"stopped by {signal.Signals(number).name}")
@@ -208,10 +213,10 @@ class Terminated(BaseException):
 
 
 def ending_orderly(command: Callable[..., int]) -> Callable[..., int]:
-    """`command` with SIGTERM and SIGHUP raised as `Terminated` while it runs, and none of them, nor Ctrl-C, amid an import.
+    """Return `command` with SIGTERM and SIGHUP raised as `Terminated` while it runs.
 
-    A signal that is ignored stays so (`nohup`), and so does one that somebody else handles; a second signal does not disturb the
-    clearing up after the first. Outside the main thread signals are left alone.
+    During an import these signals and Ctrl-C wait until the import ends. A signal that is ignored (`nohup`) or that has another handler
+    keeps its handler. A second signal does not interrupt the clean-up after the first. Outside the main thread nothing changes.
     """
 
     @functools.wraps(command)
@@ -231,12 +236,12 @@ def ending_orderly(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def leave(code: int) -> NoReturn:
-    """End the process at once, all said and cleared up.
+    """Flush the streams and end the process at once.
 
-    Python's own end takes a while, in which a signal would give its code to a release that is whole.
+    Python's own exit takes time. A signal in that time would give the exit code of a failure to a complete release.
     """
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, full, or none at all
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # the stream is full, closed or None
             stream.flush()
     os._exit(code)
 
@@ -257,7 +262,7 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 
 def _untimely(frame: FrameType | None) -> bool:
-    """Whether an exception would be lost (amid the collection of garbage) or crash the process (amid a compiled module's import)."""
+    """Whether an exception now would be lost (during garbage collection) or crash the process (during the import of a compiled module)."""
     # ends: with the stack
     while frame is not None:
         if frame.f_globals.get("__name__") == "importlib._bootstrap" or frame.f_code.co_name in ("_xla_gc_callback", "__del__"):
@@ -267,7 +272,7 @@ def _untimely(frame: FrameType | None) -> bool:
 
 
 def close_holes() -> None:
-    """Have the null device in the place of every closed standard stream; a lost standard error swallows what is said."""
+    """Open the null device in place of every closed standard stream. Messages to a closed standard error are dropped."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -279,11 +284,11 @@ def close_holes() -> None:
                 os.dup2(opened, number)
                 os.close(opened)
     if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (for as long as the process lives)
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (stays open until the process ends)
 
 
 def is_heard() -> bool:
-    """Whether standard error was open when the command began and takes words."""
+    """Whether standard error was open when the command started and can be written to."""
     if sys.stderr is None or getattr(sys.stderr, "name", None) == os.devnull:
         return False
     try:
@@ -294,25 +299,28 @@ def is_heard() -> bool:
 
 
 def check_output(inputs: Mapping[str, pathlib.Path | None]) -> None:
-    """ValueError unless standard output can take what is published, apart from words and from every input."""
+    """ValueError unless standard output is open and is neither the file of standard error nor of an input."""
     require(sys.stdout is not None, "standard output", None, "open it, or give a file with --out", problem="is closed")
     out = os.fstat(sys.stdout.fileno())
     if stat.S_ISCHR(out.st_mode):
         return
     try:
         words = os.fstat(sys.stderr.fileno())
-    except (OSError, ValueError):  # no descriptor: nothing can be mixed
+    except (OSError, ValueError):  # standard error has no descriptor: it cannot be the same file
         words = None
     if words is not None and os.path.samestat(out, words):
         invalid(
             "standard error",
             None,
-            "words would land among private states: give --out",
+            "messages would be mixed with private states: give --out",
             problem="is the same file as standard output",
         )
     for name, path in inputs.items():
         found = os.fstat(sys.stdin.fileno()) if path is None else os.stat(path) if path.exists() else None
         if found is not None and stat.S_ISREG(found.st_mode) and os.path.samestat(out, found):
             invalid(
-                "standard output", None, "it would be written over: give --out, a new name", problem=f"is the same file as {name}"
+                "standard output",
+                None,
+                "it would be overwritten: give --out with a new name",
+                problem=f"is the same file as {name}",
             )

@@ -1,7 +1,7 @@
-"""`dpjax privatize-model COUNTS|TRIPS --epsilon E --delta D --labels FILE -o OUT`: releases a user's own model.
+"""`dpjax privatize-model COUNTS|TRIPS --epsilon E --delta D --labels FILE -o OUT`: publishes a private model of a user's records.
 
-The price is printed before the records are read. What stops it: a wrong call, a file that is not well formed, a label that is not
-public, a budget that would be passed. Nothing that it says depends on a data value.
+The price is printed before the records are read. The command stops at a wrong call, a malformed file, a label that is not public, or
+a budget that is too small. No message depends on a value of the data.
 """
 
 from __future__ import annotations
@@ -18,80 +18,118 @@ import typer
 from dpjax._errors import InputError
 from dpjax.cli import publishing
 from dpjax.cli.errors import DONE, FAILED, say
-from dpjax.cli.publishing import Account, Budget, DataSet, Ledger, LedgerOptions, Memory, check_paths, open_account, spending
+from dpjax.cli.publishing import (
+    Account,
+    BudgetDelta,
+    BudgetEpsilon,
+    DataSet,
+    Ledger,
+    LedgerOptions,
+    Memory,
+    check_paths,
+    open_account,
+    spending,
+)
 
+_PERSONS, _READING, _TUNING = "Protect persons instead of records", "Reading the files", "Fine tuning"
 Layout = Literal["auto", "matrix", "triples", "pairs", "parquet"]
 Outside = Literal["stop", "drop"]
 Counts = Annotated[
     pathlib.Path | None,
     typer.Argument(
         metavar="COUNTS|TRIPS",
-        help="A labelled matrix, triples (from, to, count), pairs (from, to), or parquet.",
+        help="The records, as text or parquet: a labelled matrix of counts, or columns from, to, count, or columns from, to.",
         show_default=False,
     ),
 ]
-Epsilon = Annotated[float, typer.Option(help="What the release may spend, nats.", show_default=False)]
-Delta = Annotated[float, typer.Option(help="What the release may spend; discrete Laplace noise spends none.")]
+Epsilon = Annotated[float, typer.Option(help="Epsilon that the release may spend, in nats.", show_default=False)]
+Delta = Annotated[float, typer.Option(help="Delta that the release may spend. discrete-laplace spends none.")]
 Labels = Annotated[
     pathlib.Path,
-    typer.Option(metavar="FILE", help="The public list of states, one a line; never made from the records.", show_default=False),
+    typer.Option(
+        metavar="FILE", help="The public list of states, one per line. Never make it from the records.", show_default=False
+    ),
 ]
 Out = Annotated[
-    pathlib.Path | None, typer.Option("--out", "-o", metavar="OUT", help="The folder to write, new.", show_default=False)
+    pathlib.Path | None, typer.Option("--out", "-o", metavar="OUT", help="Folder to write; it must be new.", show_default=False)
 ]
-Support = Annotated[str, typer.Option(help='Which transitions are possible: "all" pairs, a public FILE of pairs, or "private".')]
-SupportShare = Annotated[float, typer.Option(help="--support private: its share of the budget.")]
+Support = Annotated[
+    str,
+    typer.Option(help='Possible transitions: "all" pairs, a public FILE of pairs, or "private": found privately in the records.'),
+]
+SupportShare = Annotated[float, typer.Option(rich_help_panel=_TUNING, help="Share of the budget for --support private.")]
 AdjacencyName = Annotated[
     Literal["replace", "add-remove"],
     typer.Option(
-        help='What is protected: any one record (person) "replace"d by any other, or "add-remove": one more or fewer; then'
-        " a replacement costs more, and the statement says how much."
+        help='What is protected. "replace": one record (or person) replaced by any other. "add-remove": one more or one fewer;'
+        " then a replacement costs more, and the statement says how much."
     ),
 ]
 Mechanism = Annotated[
     str,
     typer.Option(
-        help='"pseudocount": Dirichlet rows; "discrete-laplace", "discrete-gaussian": noisy counts; "dirichlet": see --form paper; or your own, as'
-        " package.module:name. The price compares them."
+        help='"pseudocount" (Dirichlet rows), "discrete-laplace", "discrete-gaussian" (noisy counts), "dirichlet" (as --form paper),'
+        " or your own as package.module:name. --price compares them."
     ),
 ]
 Person = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Protect persons: the column that names the person of each record (pairs).")
+    str | None,
+    typer.Option(metavar="NAME", rich_help_panel=_PERSONS, help="Column that names the person of each record (pairs only)."),
 ]
 RecordsPerPerson = Annotated[
-    int | None, typer.Option(metavar="M", help="--person-column: of each person at most so many records are kept, at random.")
+    int | None,
+    typer.Option(metavar="M", rich_help_panel=_PERSONS, help="Keep at most M records of each person, chosen at random."),
 ]
-PerRow = Annotated[int | None, typer.Option(metavar="R", help="--person-column: and at most so many in a row.")]
+PerRow = Annotated[
+    int | None, typer.Option(metavar="R", rich_help_panel=_PERSONS, help="Keep at most R records of each person in a row.")
+]
 FormName = Annotated[
-    Literal["theorem7", "paper"], typer.Option(help='"theorem7", or "paper": row totals public, every share at least --eta.')
+    Literal["theorem7", "paper"],
+    typer.Option(
+        rich_help_panel=_TUNING,
+        help='Guarantee of pseudocount: "theorem7", or "paper", which assumes public row totals and shares of at least --eta.',
+    ),
 ]
-Eta = Annotated[float | None, typer.Option(help="--form paper: the floor that is assumed.")]
-RowRecords = Annotated[float, typer.Option(help="Planning: records of a typical row, a public guess.")]
-RowCells = Annotated[int | None, typer.Option(help="Planning: possible transitions of a typical row, a public guess.")]
-Pseudocount = Annotated[float | None, typer.Option(help="Pseudo-records a cell, instead of the best for the plan.")]
-Resolution = Annotated[int | None, typer.Option(help="Draws a row, instead of what adds 5 % to the variance.")]
-LayoutName = Annotated[Layout, typer.Option(help="The records' form.")]
-OutsideName = Annotated[Outside, typer.Option(help="At a label that is not in the list: stop, or drop the record.")]
+Eta = Annotated[float | None, typer.Option(rich_help_panel=_TUNING, help="--form paper: smallest share of a cell that is assumed.")]
+RowRecords = Annotated[float, typer.Option(rich_help_panel=_TUNING, help="Records of a typical row, a public guess for planning.")]
+RowCells = Annotated[
+    int | None, typer.Option(rich_help_panel=_TUNING, help="Possible transitions of a typical row, a public guess for planning.")
+]
+Pseudocount = Annotated[
+    float | None, typer.Option(rich_help_panel=_TUNING, help="Pseudo-records per cell; by default the best for the plan.")
+]
+Resolution = Annotated[
+    int | None,
+    typer.Option(rich_help_panel=_TUNING, help="Draws per row; by default the number that adds 5 % to the variance."),
+]
+LayoutName = Annotated[Layout, typer.Option(rich_help_panel=_READING, help="Layout of the records.")]
+OutsideName = Annotated[Outside, typer.Option(help="If a record has a label that is not in --labels: stop, or drop the record.")]
 FormatOptions = Annotated[
     list[str] | None,
     typer.Option(
         "--format",
         metavar="KEY=VALUE",
-        help="How a file is read: separator, quotes, comments, header, columns, encoding; labels.KEY and support.KEY for those files.",
+        rich_help_panel=_READING,
+        help="How to read the records: separator, quotes, comments, header, columns, encoding. For the other files: labels.KEY,"
+        " support.KEY. Repeatable.",
     ),
 ]
 DryRun = Annotated[
     bool,
     typer.Option(
         "--dry-run",
-        help="Read the records and say how many would be used, to you alone: on standard output, or in --private-report. PRIVATE."
-        " Nothing is drawn or charged.",
+        help="Read the records and count those that would be used. Draw and charge nothing. The output is PRIVATE: it goes to standard"
+        " output or --private-report.",
     ),
 ]
-Price = Annotated[bool, typer.Option("--price", help="Print the price and stop; no records are needed.")]
-Report = Annotated[pathlib.Path | None, typer.Option(metavar="FILE", help="Write a report for the data holder alone. PRIVATE.")]
+Price = Annotated[
+    bool, typer.Option("--price", help="Print what the release costs and its expected error, and stop. Needs no records.")
+]
+Report = Annotated[
+    pathlib.Path | None, typer.Option(metavar="FILE", help="Write a report for the data holder alone. The file is PRIVATE.")
+]
 
-_DRAWS = range(1, 2**31 + 1)  # the plan refuses others
+_DRAWS = range(1, 2**31 + 1)  # the plan raises for any other number
 OPTIONS = {
     **publishing.OPTIONS,
     "epsilon": "--epsilon",
@@ -120,12 +158,12 @@ def privatize_model(
     labels: Labels = ...,  # type: ignore[assignment]
     out: Out = None,
     support: Support = "all",
-    support_share: SupportShare = 0.3,
     adjacency: AdjacencyName = "replace",
     mechanism: Mechanism = "pseudocount",
     person_column: Person = None,
     records_per_person: RecordsPerPerson = None,
     per_row: PerRow = None,
+    support_share: SupportShare = 0.3,
     form: FormName = "theorem7",
     eta: Eta = None,
     row_records: RowRecords = 1000.0,
@@ -139,12 +177,15 @@ def privatize_model(
     dry_run: DryRun = False,
     ledger: Ledger = None,
     data_set: DataSet = None,
-    budget_epsilon: Budget = None,
-    budget_delta: Budget = None,
+    budget_epsilon: BudgetEpsilon = None,
+    budget_delta: BudgetDelta = None,
     private_report: Report = None,
     memory: Memory = None,
 ) -> int:
-    """Publish a private transition matrix of your records, with a privacy statement."""
+    """Publish a private transition matrix of your records, with a privacy statement.
+
+    The price is printed before the records are read. A second run is a second release: it costs epsilon again.
+    """
     from dpjax import release
     from dpjax._errors import require
 
@@ -190,7 +231,7 @@ def _dry_run(
     reading: tuple[Layout, Outside, str | None, dict[str, str]],
     report: pathlib.Path | None,
 ) -> int:
-    """Read the records and say, to the data holder alone, how many a release would use; nothing is drawn, charged or published."""
+    """Read the records and report to the data holder how many a release would use. Draws, charges and publishes nothing."""
     from dpjax import release
     from dpjax._errors import require
 
@@ -207,7 +248,7 @@ def _dry_run(
 
 
 class _Needed:
-    """The memory and the disk that a release needs, and whether they are there."""
+    """The memory and disk space that a release needs, with a check that they are free."""
 
     def __init__(self, labels: tuple[str, ...], memory: str | None, *, draws: int | None, report: bool) -> None:
         from dpjax.release.needs import release_need
@@ -220,12 +261,17 @@ class _Needed:
         )
 
     def of(self, plan: Plan) -> _Needed:
-        """The same for a plan, whose draws are known."""
+        """Add the memory for the draws of `plan`, and return self."""
         self.need = self.need._replace(memory=self.need.memory + 8 * (plan.draws or 0))
         return self
 
     def check(self, out: pathlib.Path | None, pairs: int = 0) -> None:
-        """ValueError unless they are there; pairs: what was read, which the draw copies, SECRET and no part of the sentence."""
+        """ValueError unless memory and disk space suffice.
+
+        Args:
+            out: the output folder, or None.
+            pairs: number of distinct pairs read, which the draw copies; 0 before reading. SECRET: the message does not contain it.
+        """
         from dpjax.release.needs import PAIR, available_memory, check_need
 
         folder = None if out is None else out.absolute().parent
@@ -247,7 +293,7 @@ def _publish(
     reading: tuple[Layout, Outside, str | None, dict[str, str]],
     needed: _Needed,
 ) -> int:
-    """Check what can be refused without reading the records, and release."""
+    """Check everything that needs no records, and release."""
     from dpjax._errors import require
 
     counts, out = inputs["COUNTS"], outputs["--out"]
@@ -262,7 +308,7 @@ def _publish(
 
 
 class _Reading(NamedTuple):
-    """Where the records are and how they are read."""
+    """The file of the records and how to read it."""
 
     path: pathlib.Path
     layout: Layout
@@ -271,7 +317,7 @@ class _Reading(NamedTuple):
     format: dict[str, str]
 
     def records(self, plan: Plan) -> Records:
-        """The records; SECRET."""
+        """The records. SECRET."""
         from dpjax.release import PersonColumn, read_records
 
         persons = None
@@ -292,7 +338,7 @@ class _Reading(NamedTuple):
 
 @contextlib.contextmanager
 def _progress(path: pathlib.Path) -> Iterator[Callable[[int], None] | None]:
-    """On a terminal a bar of the bytes read, and nothing that is in them; elsewhere nothing."""
+    """A bar of the bytes read on a terminal, else None. It shows nothing of the contents."""
     if not (path.is_file() and sys.stderr.isatty()):
         yield None
         return
@@ -308,12 +354,12 @@ def _progress(path: pathlib.Path) -> Iterator[Callable[[int], None] | None]:
 def _release(
     plan: Plan, reading: _Reading, out: pathlib.Path, account: Account | None, report: pathlib.Path | None, needed: _Needed
 ) -> int:
-    """Read, check the memory once more, charge, draw, write, in this order."""
+    """Read, check the memory again, charge, draw and write, in this order."""
     from dpjax import release
 
     records = reading.records(plan)
     needed.check(out, pairs=len(records.counts) or 1)
-    if report is not None:  # before anything is charged or published; the whole report takes its place
+    if report is not None:  # before the charge, so that a failure here costs nothing; the full report replaces it later
         release.write_reading_report(report, records)
     with spending(account, lambda: _left(out, account), FAILED) as charge, _whole_or_gone(report):
         charge()
@@ -329,7 +375,7 @@ def _release(
 
 @contextlib.contextmanager
 def _whole_or_gone(report: pathlib.Path | None) -> Iterator[None]:
-    """Removes the report of the reading where what follows fails: a private report is whole or not there."""
+    """Remove the report of the reading if a later step fails: a private report is complete or absent."""
     try:
         yield
     except BaseException:
@@ -340,17 +386,17 @@ def _whole_or_gone(report: pathlib.Path | None) -> Iterator[None]:
 
 
 def _left(out: pathlib.Path, account: Account | None) -> str:
-    """What is there of a release that may have been drawn when it was stopped, and what it has spent."""
-    there = f"{out} is complete; what was to follow it is not" if out.exists() else "nothing was written"
-    return f"{there}. {_charged(account)}: running again spends again"
+    """The message about a release that stopped after its charge: what exists, what was spent."""
+    written = f"{out} is complete; the steps after it are not" if out.exists() else "nothing was written"
+    return f"{written}. {_charged(account)}: a new run spends again"
 
 
 def _announced(out: pathlib.Path, account: Account | None) -> int:
-    """Print where the release is; standard output that is full or closed takes nothing away from it."""
+    """Print the path of the release. If standard output is full or closed, say that the release is complete."""
     try:
         print(out, flush=True)
     except OSError as error:
-        with contextlib.suppress(OSError):  # so that Python does not try once more at its end
+        with contextlib.suppress(OSError):  # otherwise Python flushes once more at exit and fails
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         why = error.strerror or "standard output failed"
         unheard = f"error: {why}: the name of the release could not be printed. {out} is complete. {_charged(account)}"
@@ -363,7 +409,7 @@ def _charged(account: Account | None) -> str:
 
 
 def _name(mechanism: str, form: str) -> str:
-    """The mechanism by its name in the registry; --form paper is the "dirichlet" one."""
+    """The registered name of the mechanism. --form paper selects "dirichlet"."""
     from dpjax import counts
     from dpjax._errors import invalid, require
     from dpjax.counts.protocol import releasable
@@ -379,5 +425,5 @@ def _name(mechanism: str, form: str) -> str:
         invalid("--mechanism", mechanism, f"choose among {', '.join(known)}")
     if form == "theorem7":
         return name
-    require(name in ("pseudocount", "dirichlet"), "--form", form, "the paper's form is one of --mechanism pseudocount")
+    require(name in ("pseudocount", "dirichlet"), "--form", form, "the paper's form needs --mechanism pseudocount")
     return "dirichlet"

@@ -1,6 +1,6 @@
-"""`dpjax privatize-trajectory --chain COUNTS --epsilon E --rho R`: a sensitive stream in, a private stream out, state by state.
+"""`dpjax privatize-trajectory --chain COUNTS --epsilon E --rho R`: reads a sensitive stream and writes a private one, state by state.
 
-The public chain is read from a file of counts or probabilities, in any form that the readers of `dpjax.datasets` know.
+The public chain comes from a file of counts or probabilities, in any format that `dpjax.datasets` reads.
 """
 
 from __future__ import annotations
@@ -21,24 +21,43 @@ import typer
 from dpjax import _atomic as atomic
 from dpjax.cli import publishing
 from dpjax.cli.errors import DONE, check_output, is_heard, naming_options
-from dpjax.cli.publishing import Account, Budget, DataSet, Ledger, LedgerOptions, Memory, check_paths, open_account, spending
+from dpjax.cli.publishing import (
+    Account,
+    BudgetDelta,
+    BudgetEpsilon,
+    DataSet,
+    Ledger,
+    LedgerOptions,
+    Memory,
+    check_paths,
+    open_account,
+    spending,
+)
 
 if TYPE_CHECKING:
     from dpjax.chains import MarkovChain
 
 FORMS = "a square matrix of counts or probabilities, or columns from, to, count"
+_READING, _PRIVATE_CHAIN = "Reading the chain", "If the chain is itself a private release"
 
 
 def read_public_chain(
     path: pathlib.Path, source: str | None = None, *, largest_class: bool = False, options: Mapping[str, str] | None = None
 ) -> MarkovChain:
-    """The chain in `path`; `source` names one of `dpjax.datasets.SOURCES`; None finds the form from the file itself.
+    """The public chain in the file `path`.
 
-    options: of the file's format, and of the source, as texts.
+    Without `source` the format is found from the file. Columns from, to, count (in any order and case) are counted transitions. Any
+    other file is a square matrix with labels in the header, the first column or both: of counts if all entries are whole numbers, else
+    of probabilities.
 
-    Without `source`: columns from, to, count (in any order and case) are counted transitions; else a square matrix, of counts where
-    all its entries are whole and of probabilities otherwise, with labels as header, first column or both. largest_class: keep the
-    largest set of states that all reach each other; without it a chain of which they do not is a ValueError.
+    Args:
+        path: the file.
+        source: a name in `dpjax.datasets.SOURCES`, or None.
+        largest_class: keep only the largest set of states that all reach each other.
+        options: options of the file's format and of the source, as texts.
+
+    Raises:
+        ValueError: if the file cannot be read, or if not every state reaches every other and `largest_class` is False.
     """
     from dpjax.chains import MarkovChain, largest_class_of_counts
     from dpjax.chains.counting import whole_counts
@@ -61,7 +80,7 @@ def read_public_chain(
 
 
 def _check_one_class(path: pathlib.Path, values: Any, largest_class: bool) -> None:
-    """ValueError, with what the command offers, unless every state reaches every other or the largest class is asked for."""
+    """ValueError unless every state reaches every other or `largest_class` is true. The message names the option."""
     from dpjax._errors import invalid
     from dpjax.chains import communicating_classes
 
@@ -69,11 +88,14 @@ def _check_one_class(path: pathlib.Path, values: Any, largest_class: bool) -> No
     if len(classes) > 1 and not largest_class:
         most = max(len(states) for states in classes)
         have = f"{path}, in which not every state reaches every other ({len(classes)} classes, the largest of {most} states)"
-        invalid("--chain", have, "add --largest-class, which keeps those alone, or give a chain of one class")
+        invalid("--chain", have, "add --largest-class to keep only the largest class, or give a chain of one class")
 
 
 def _of_source(path: pathlib.Path, source: str, format: dict[str, str], more: dict[str, str]) -> tuple[Any, Any, Any]:
-    """(counts, matrix, labels) of a source; where it gives probabilities, these and no counts: rating matrices add a way back from default."""
+    """(counts, matrix, labels) of a source. Counts are None if the source gives probabilities.
+
+    The matrix goes first because a rating matrix adds transitions out of default, which the counts do not have.
+    """
     from dpjax.datasets import DataConfig
     from dpjax.datasets.registry import check_source
 
@@ -106,7 +128,7 @@ def _square(path: pathlib.Path, options: Mapping[str, str]) -> tuple[Any, Any, A
     from dpjax.datasets.text import invalid_file, is_number, number
 
     if all(len(cells) == 2 and not is_number(cells[1]) for _, cells in itertools.islice(rows(path, format=options), 2)):
-        invalid_file(path, "it has two columns of texts and is no matrix", "add --source pairs if each line is a transition")
+        invalid_file(path, "it has two columns of texts and is not a matrix", "add --source pairs if each line is a transition")
     grid = read_grid(path, options)
     labels = square_labels(path, grid)
     values = np.array([[number(c, path, line, "an entry") for c in row] for row, line in zip(grid.cells, grid.lines, strict=True)])
@@ -120,31 +142,35 @@ def _square(path: pathlib.Path, options: Mapping[str, str]) -> tuple[Any, Any, A
 
 Stream = Annotated[
     pathlib.Path | None,
-    typer.Argument(metavar="[STREAM]", help="The sensitive states, one a line; standard input unless given.", show_default=False),
+    typer.Argument(metavar="STREAM", help="The sensitive states, one per line; by default standard input.", show_default=False),
 ]
 Chain = Annotated[pathlib.Path, typer.Option(metavar="FILE", help=f"The public chain: {FORMS}.", show_default=False)]
-Epsilon = Annotated[str, typer.Option(metavar="E", help="Privacy parameter, nats; taken exactly as written.", show_default=False)]
+Epsilon = Annotated[str, typer.Option(metavar="E", help="Epsilon in nats, used exactly as written.", show_default=False)]
 Rho = Annotated[
-    str, typer.Option(metavar="R", help="Adjacency radius, in the unit of --log-base; taken exactly.", show_default=False)
+    str,
+    typer.Option(metavar="R", help="Adjacency radius, in the unit of --log-base, used exactly as written.", show_default=False),
 ]
 Start = Annotated[
-    str | None, typer.Option(metavar="LABEL", help="A public first state; unless given it is drawn from the chain's law.")
+    str | None,
+    typer.Option(metavar="LABEL", help="A public first state; by default it is drawn from the chain's initial distribution."),
 ]
 IdColumn = Annotated[
-    bool, typer.Option("--id-column", help="Lines are identifier,state: a private trajectory for each identifier.")
+    bool, typer.Option("--id-column", help="Lines are identifier,state. Each identifier gets its own private trajectory.")
 ]
 Out = Annotated[
     pathlib.Path | None,
-    typer.Option("--out", "-o", metavar="FILE", help="A new file for the private states, instead of standard output."),
+    typer.Option("--out", "-o", metavar="FILE", help="New file for the private states; by default standard output."),
 ]
 StatementFile = Annotated[
-    pathlib.Path | None, typer.Option(metavar="FILE", help="Write the privacy statement there too, as JSON; a new file.")
+    pathlib.Path | None, typer.Option(metavar="FILE", help="Also write the privacy statement to this new file, as JSON.")
 ]
-LogBase = Annotated[Literal["e", "2", "10"], typer.Option(help="Unit of lengths and rho: e (nats), 2 (bits) or 10 (bans).")]
+LogBase = Annotated[Literal["e", "2", "10"], typer.Option(help="Unit of lengths and of --rho: e (nats), 2 (bits) or 10 (bans).")]
 Source = Annotated[
     str | None,
     typer.Option(
-        metavar="NAME", help="The chain's file format, a data source such as wikispeedia; unless given, found from the file."
+        metavar="NAME",
+        rich_help_panel=_READING,
+        help="Format of the file: a data source such as wikispeedia; by default found from the file.",
     ),
 ]
 FormatOptions = Annotated[
@@ -152,23 +178,39 @@ FormatOptions = Annotated[
     typer.Option(
         "--format",
         metavar="KEY=VALUE",
-        help="How the chain's file is read: separator, quotes, comments, header, columns, missing, encoding, and with --source its own options.",
+        rich_help_panel=_READING,
+        help="How to read the file: separator, quotes, comments, header, columns, missing, encoding, and options of --source. Repeatable.",
     ),
 ]
 LargestClass = Annotated[
-    bool, typer.Option("--largest-class", help="Keep the chain's largest set of states that all reach each other.")
+    bool,
+    typer.Option(
+        "--largest-class", rich_help_panel=_READING, help="Keep only the largest set of states that all reach each other."
+    ),
 ]
-Price = Annotated[bool, typer.Option("--price", help="Print what the stream would be worth and stop; only the chain is read.")]
-ChainEpsilon = Annotated[str | None, typer.Option(metavar="E", help="The chain is a private release that cost this epsilon.")]
+Price = Annotated[
+    bool, typer.Option("--price", help="Print what the stream would cost and protect, and stop. Only the chain is read.")
+]
+ChainEpsilon = Annotated[
+    str | None, typer.Option(metavar="E", rich_help_panel=_PRIVATE_CHAIN, help="Epsilon that the chain's release cost.")
+]
 ChainDelta = Annotated[
-    str | None, typer.Option(metavar="D", help="The delta that goes with --chain-epsilon; 0 unless given.", show_default=False)
+    str | None,
+    typer.Option(
+        metavar="D", rich_help_panel=_PRIVATE_CHAIN, help="Delta that the chain's release cost; 0 if not given.", show_default=False
+    ),
 ]
 ChainAdjacency = Annotated[
     Literal["replace", "add-remove", "replace-within-row", "replace-person", "add-remove-person"] | None,
-    typer.Option(help="What --chain-epsilon is for."),
+    typer.Option(rich_help_panel=_PRIVATE_CHAIN, help="Neighbouring relation of --chain-epsilon."),
 ]
 ChainStatement = Annotated[
-    pathlib.Path | None, typer.Option(metavar="JSON", help="The statement of that release, instead of --chain-epsilon.")
+    pathlib.Path | None,
+    typer.Option(
+        metavar="JSON",
+        rich_help_panel=_PRIVATE_CHAIN,
+        help="Statement of the chain's release; replaces --chain-epsilon and the others.",
+    ),
 ]
 
 OPTIONS = {
@@ -209,14 +251,15 @@ def privatize_trajectory(
     chain_statement: ChainStatement = None,
     ledger: Ledger = None,
     data_set: DataSet = None,
-    budget_epsilon: Budget = None,
-    budget_delta: Budget = None,
+    budget_epsilon: BudgetEpsilon = None,
+    budget_delta: BudgetDelta = None,
     memory: Memory = None,
 ) -> int:
-    """Make a stream of states private, online: a private state a line, each written before the next sensitive one is read.
+    """Publish a private stream of states: each private state is written before the next sensitive state is read.
 
-    The privacy statement and the price go to standard error before a line is read. Exit code 2: a line that cannot be read (its number
-    is named, never its content); what was written to standard output stays, files given by --out and --statement are not made.
+    The privacy statement and the price go to standard error before the first line is read. A line that cannot be read ends the command
+    with exit code 2; the message has its number, never its content. Then private states on standard output remain, but the files of
+    --out and --statement are not created.
     """
     from dpjax.release import StreamPlan, TrajectoryRelease
 
@@ -243,7 +286,7 @@ def privatize_trajectory(
 def _fitting_chain(
     path: pathlib.Path, source: str | None, memory: str | None, options: Mapping[str, str], *, largest_class: bool
 ) -> Any:
-    """The public chain; ValueError, before it is read or before its distances are found, where the memory may not suffice."""
+    """The public chain. ValueError, before it is read or before its distances are computed, if the memory may not suffice."""
     from dpjax.paths.distances import edge_lengths
     from dpjax.release.needs import chain_need, check_need, stream_need
     from dpjax.sweep.config import parse_memory
@@ -258,7 +301,7 @@ def _fitting_chain(
 
 
 class _Files(NamedTuple):
-    """The sensitive stream, the private one and the statement; None for the standard streams."""
+    """Paths of the sensitive stream, the private stream and the statement; None for the standard stream."""
 
     stream: pathlib.Path | None
     out: pathlib.Path | None
@@ -266,7 +309,7 @@ class _Files(NamedTuple):
 
 
 def _check_files(inputs: dict[str, pathlib.Path | None], files: _Files, given: LedgerOptions) -> None:
-    """ValueError, before anything is read, unless every file is one of its own and the statement has somewhere to go."""
+    """ValueError, before anything is read, unless all files differ and the statement can be written."""
     from dpjax._errors import require
 
     check_paths({"--out": files.out, "--statement": files.statement}, given.files(), inputs)
@@ -290,7 +333,7 @@ def _check_files(inputs: dict[str, pathlib.Path | None], files: _Files, given: L
 
 
 def _publish(plan: StreamPlan, said: Statement, files: _Files, account: Account | None) -> int:
-    """Open, charge, write the statement, and draw a state for each line, in this order."""
+    """Open the files, charge, write the statement and draw a state for each line, in this order."""
     with spending(account, lambda: _left(files.out, account)) as charge, contextlib.ExitStack() as opened:
         lines: Any = sys.stdin.buffer if files.stream is None else opened.enter_context(open(files.stream, "rb"))
         sink = None if files.out is None else opened.enter_context(atomic.new_file(files.out))
@@ -300,12 +343,12 @@ def _publish(plan: StreamPlan, said: Statement, files: _Files, account: Account 
         if words is not None:
             words.write(said.json().encode())
         if files.out is None:
-            paper.close()  # the statement is there before a line is read; with --out both files come at the end
+            paper.close()  # the statement exists before a line is read; with --out both files appear at the end
         return _stream(plan, lines, sink)
 
 
 def _say(text: str, kept: bool) -> None:
-    """The statement, to standard error alone; ValueError where that fails and no file holds the statement."""
+    """Print the statement to standard error. ValueError if that fails and no file has the statement (`kept` is False)."""
     from dpjax._errors import invalid
 
     try:
@@ -320,10 +363,10 @@ def _say(text: str, kept: bool) -> None:
 
 
 def _left(out: pathlib.Path | None, account: Account | None) -> str:
-    """What is there of a stream that was stopped, what it has spent, and what the same again would spend."""
-    what = "what was written was released: the same stream again is a release of its own, and the epsilons add"
+    """The message about a stream that stopped after its charge: what exists, what was spent, what a new run spends."""
+    what = "what was written was released: a new run with the same stream is a second release, and the epsilons add"
     if out is not None:
-        what = f"{out} is not made: the same stream again is a release of its own"
+        what = f"{out} is not made: a new run with the same stream is a second release"
     if account is None:
         return f"{what[0].upper()}{what[1:]}" if out is None else what
     return f"{account.spent()}; {what}, and charged again"
@@ -342,7 +385,7 @@ def _stream(plan: StreamPlan, lines: io.BufferedIOBase, sink: BinaryIO | None) -
 
 
 def _write_all(sink: Any, line: bytes) -> None:
-    # ends: each turn writes a byte or more, or waits until the reader takes one, as every write does
+    # ends: each turn writes at least one byte, or waits until the reader takes one
     while line:
         written = sink.write(line)
         if written is None:
@@ -368,4 +411,6 @@ def _chain_budget(epsilon: str | None, delta: str | None, adjacency: str | None,
         with naming_options(_IN_STATEMENT):
             return chain_budget(str(said["epsilon"]), str(delta), said.get("adjacency"))
     except (KeyError, TypeError, AttributeError, json.JSONDecodeError, UnicodeDecodeError):
-        invalid("--chain-statement", str(path), "it is not the statement of a release: give one, JSON with an epsilon and a delta")
+        invalid(
+            "--chain-statement", str(path), "it is not the statement of a release: give a JSON file with an epsilon and a delta"
+        )

@@ -1,6 +1,6 @@
-"""What the commands that release something share: the ledger's options, one charge before the first output, and paths that do not clash.
+"""Shared parts of the commands that publish: options of the ledger, one charge before the first output, checks of paths.
 
-A ledger is checked before anything sensitive is read, and made with the first charge. What ends a command after its charge says what is spent.
+The ledger is checked before sensitive data are read, and it is created at the first charge. An error after the charge says what was spent.
 """
 
 from __future__ import annotations
@@ -23,15 +23,27 @@ if TYPE_CHECKING:
     from dpjax.release import ReleasePlan
     from dpjax.release.ledger import Due
 
+_LEDGER = "Ledger of a data set, which limits the sum over all its releases"
 Ledger = Annotated[
-    pathlib.Path | None, typer.Option(metavar="FILE", help="The ledger of this data set; it must allow the release.")
+    pathlib.Path | None,
+    typer.Option(
+        metavar="FILE", rich_help_panel=_LEDGER, help="Charge the release to this ledger; stop if its budget is too small."
+    ),
 ]
-DataSet = Annotated[str | None, typer.Option(metavar="NAME", help="The ledger's name of the data set.")]
-Budget = Annotated[float | None, typer.Option(help="Make the ledger with this budget.")]
+DataSet = Annotated[str | None, typer.Option(metavar="NAME", rich_help_panel=_LEDGER, help="Name of the data set in the ledger.")]
+BudgetEpsilon = Annotated[
+    float | None, typer.Option(rich_help_panel=_LEDGER, help="Create the ledger with this budget of epsilon.")
+]
+BudgetDelta = Annotated[
+    float | None, typer.Option(rich_help_panel=_LEDGER, help="Create the ledger with this budget of delta; 0 if not given.")
+]
 Memory = Annotated[
     str | None,
     typer.Option(
-        metavar="SIZE", help='What the command may take, such as "4GiB", instead of all that is free.', show_default=False
+        metavar="SIZE",
+        rich_help_panel="Memory",
+        help='Memory that the command may use, such as "4GiB"; by default all free memory.',
+        show_default=False,
     ),
 ]
 OPTIONS = {
@@ -49,7 +61,15 @@ OPTIONS = {
 
 
 def format_options(given: Sequence[str] | None, files: Collection[str] = ()) -> dict[str, dict[str, str]]:
-    """The options of --format, KEY=VALUE or FILE.KEY=VALUE: for each of `files`, and "" for the main one, a table; InputError for another."""
+    """The values of --format, written KEY=VALUE or FILE.KEY=VALUE, as one table for each file.
+
+    Args:
+        given: the texts.
+        files: names that FILE may have. The main file has the name "" and needs no FILE.
+
+    Raises:
+        InputError: for a text of another form or another file.
+    """
     tables: dict[str, dict[str, str]] = {name: {} for name in ("", *files)}
     for text in given or ():
         key, equals, value = text.partition("=")
@@ -63,7 +83,7 @@ def format_options(given: Sequence[str] | None, files: Collection[str] = ()) -> 
 
 
 class LedgerOptions(NamedTuple):
-    """What was given for --ledger, --data-set, --budget-epsilon and --budget-delta."""
+    """The values of --ledger, --data-set, --budget-epsilon and --budget-delta."""
 
     path: pathlib.Path | None
     data_set: str | None
@@ -71,13 +91,13 @@ class LedgerOptions(NamedTuple):
     delta: float | None
 
     def files(self) -> dict[str, pathlib.Path | None]:
-        """The ledger and the lock that is made beside it, by the words for them in a message."""
+        """The paths of the ledger and of its lock file, by the names that messages use."""
         lock = None if self.path is None else self.path.resolve().with_name(f"{self.path.resolve().name}.lock")
         return {"--ledger": self.path, "the lock of --ledger": lock}
 
 
 class Account(NamedTuple):
-    """A ledger and what a release will be charged there; budget: what the ledger is made with, (epsilon, delta)."""
+    """A ledger and the charge of a release. budget: (epsilon, delta) with which the ledger is created, or None."""
 
     path: pathlib.Path
     data_set: str
@@ -85,29 +105,29 @@ class Account(NamedTuple):
     budget: tuple[float, float] | None
 
     def check(self) -> None:
-        """ValueError where the budget would be passed; nothing is made."""
+        """ValueError if the charge would exceed the budget. Creates and changes nothing."""
         from dpjax.release.ledger import check_affordable
 
         check_affordable(self.path, self.data_set, self.due.neighbours, self.due.amount, once=self.due.once, budget=self.budget)
 
     def charge(self) -> None:
-        """Charge it and say what is left."""
+        """Charge the ledger and print what is left."""
         from dpjax.release import charge
 
         left = charge(self.path, self.data_set, self.due.neighbours, self.due.amount, once=self.due.once, budget=self.budget)
-        with contextlib.suppress(OSError):  # it is charged, whether or not anybody reads it
+        with contextlib.suppress(OSError):  # the charge stands even if the message cannot be printed
             epsilon, delta = (shown(decimal_down(amount)) for amount in left)
             print(f"charged to {self.path}; left: epsilon {epsilon}, delta {delta}", file=sys.stderr)
 
     def spent(self) -> str:
-        """What was charged, for a message about what happened after."""
+        """A sentence about the charge, for a message about an error after it."""
         amount = self.due.amount
         spent = f"epsilon {shown(amount.epsilon)}, delta {shown(amount.delta)} is charged to {self.path} and stays charged"
         return f"{spent}{'' if self.due.once is None else ', and with the first stream so is what its chain cost'}"
 
 
 def open_account(given: LedgerOptions, plan: ReleasePlan) -> Account | None:
-    """The account of a release, which allows the charge; no file is made or changed. None without a ledger."""
+    """The account of a release, after a check that its budget suffices; None without a ledger. Creates and changes no file."""
     path, data_set, epsilon, delta = given
     if path is None:
         nothing = (data_set, epsilon, delta) == (None, None, None)
@@ -125,16 +145,18 @@ def open_account(given: LedgerOptions, plan: ReleasePlan) -> Account | None:
 
 @contextlib.contextmanager
 def spending(account: Account | None, left: Callable[[], str], code: int | None = None) -> Iterator[Callable[[], None]]:
-    """Gives what charges the release, to be called once, before the first output.
+    """Context manager that gives a function `charge`. Call it once, before the first output.
 
-    left: what ends the command from the charge on says it: what is there, what is spent and what to do. code: the exit code then, in place of
-    that of the error.
+    Args:
+        account: the account to charge, or None.
+        left: makes the message for an error after the charge: what exists, what was spent, what to do.
+        code: exit code for an error after the charge, in place of the usual one.
     """
     charged = False
 
     def charge() -> None:
         nonlocal charged
-        charged = True  # first, so that a signal meanwhile says it too
+        charged = True  # set first, so that a signal during the charge is reported as after it
         if account is None:
             return
         try:
@@ -155,13 +177,19 @@ Paths = Mapping[str, pathlib.Path | None]
 
 
 def check_paths(new: Paths, kept: Paths, inputs: Paths) -> None:
-    """ValueError, naming the option, unless every path has a file of its own and something can be put in the new ones.
+    """Check that no two paths are the same file, that inputs exist and that outputs can be written.
 
-    new: outputs, which must not exist; each is tried. kept: files that may exist and are changed, such as a ledger. inputs: files that are read.
+    Args:
+        new: outputs, by option. They must not exist. Each is tried.
+        kept: files that may exist and are changed, such as a ledger.
+        inputs: files that are read. Two inputs may be the same file.
+
+    Raises:
+        ValueError: names the option whose path cannot be used.
     """
     for option, path in inputs.items():
         if path is not None:
-            require(os.path.exists(path), option, str(path), "no such file exists: give the path of one")
+            require(os.path.exists(path), option, str(path), "no such file exists: give the path of a file")
             require(not os.path.isdir(path), option, str(path), "it is a folder: give a file")
     for option, path in new.items():
         if path is not None:
@@ -170,9 +198,9 @@ def check_paths(new: Paths, kept: Paths, inputs: Paths) -> None:
     for option, path in {**inputs, **kept, **new}.items():
         if path is None:
             continue
-        for other, there in taken.items():
-            if not (option in inputs and other in inputs) and _same(path, there):
-                invalid(option, str(path), f"it is the file of {other}: give another name")
+        for other, known in taken.items():
+            if not (option in inputs and other in inputs) and _same(path, known):
+                invalid(option, str(path), f"it is the same file as {other}: give another path")
         taken[option] = path
 
 

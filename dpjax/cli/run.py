@@ -1,6 +1,6 @@
-"""The commands of a sweep: `dpjax run CONFIG` makes it, `merge` joins its shards, `plot` draws it, `info` says how far it is.
+"""The commands for a sweep: `dpjax run CONFIG` runs it, `merge` joins its shards, `plot` draws it, `info` shows its progress.
 
-`dpjax info` without a folder says what dpjax found on this machine.
+`dpjax info` without a folder lists versions, devices and extras.
 """
 
 from __future__ import annotations
@@ -25,18 +25,24 @@ _CORE = ("jax", "jaxlib", "numpy", "scipy", "xarray", "h5netcdf", "pydantic")
 
 
 def run(
-    config: Annotated[pathlib.Path, typer.Argument(metavar="CONFIG", help="A TOML file.", show_default=False)],
-    overrides: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the config.")] = None,
+    config: Annotated[
+        pathlib.Path, typer.Argument(metavar="CONFIG", help="The config of the sweep, a TOML file.", show_default=False)
+    ],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a key, such as sweep.samples=100. Repeatable."),
+    ] = None,
     out: Annotated[
-        pathlib.Path | None, typer.Option("--out", metavar="DIR", help="Where the results go, instead of output.dir.")
+        pathlib.Path | None, typer.Option("--out", metavar="DIR", help="Folder for the results, in place of output.dir.")
     ] = None,
     shard: Annotated[
-        str | None, typer.Option("--shard", metavar="I/N", help="Only every N-th cell, from the I-th; then dpjax merge.")
+        str | None,
+        typer.Option("--shard", metavar="I/N", help="Run only part I of N: every N-th cell. Join the parts with dpjax merge."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and write nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Estimate time and memory; write nothing.")] = False,
     no_plot: Annotated[bool, typer.Option("--no-plot", help="Draw no figures.")] = False,
 ) -> int:
-    """Run a sweep, or continue it where it stopped."""
+    """Run a sweep. If it was stopped before, continue from what is stored."""
     from dpjax import sweep
     from dpjax.sweep.blocks import give_back_freed_memory
 
@@ -59,7 +65,7 @@ def run(
 def prepare(
     config: pathlib.Path, overrides: Sequence[str], out: pathlib.Path | None, shard: sweep.Shard
 ) -> tuple[Any, sweep.SweepPlan]:
-    """The data of a config and the plan of its sweep, checked against each other; nothing is written."""
+    """(data of a config, plan of its sweep), after a check that they fit. Writes nothing."""
     from dpjax import sweep
 
     settings = sweep.load_config(config, overrides)
@@ -69,7 +75,7 @@ def prepare(
 
 
 def read_data(config: sweep.Config) -> Any:
-    """The data set that [data] describes; None where the config has no such table."""
+    """The data set of the config's table [data]; None without such a table."""
     from dpjax.datasets import DataConfig
     from dpjax.sweep import validated
 
@@ -79,7 +85,7 @@ def read_data(config: sweep.Config) -> Any:
 
 
 def fingerprint(dataset: Any) -> str:
-    """What the records are, wherever they lie."""
+    """A hash of the contents of the data, independent of the path; empty without data."""
     from dpjax import sweep
 
     if dataset is None:
@@ -90,7 +96,7 @@ def fingerprint(dataset: Any) -> str:
 
 
 def about(dataset: Any, plan: sweep.SweepPlan) -> Mapping[str, Any]:
-    """What the results say of their data, and of what was declared public to state a guarantee."""
+    """The description of the data that is stored with the results, and what was declared public for a guarantee. Prints it too."""
     if dataset is None:
         return {}
     said = {"name": dataset.name, "source": dataset.source, "synthetic": dataset.synthetic, "report": dataset.report.summary()}
@@ -103,7 +109,7 @@ def about(dataset: Any, plan: sweep.SweepPlan) -> Mapping[str, Any]:
 
 
 def store_outlines(dataset: Any, directory: pathlib.Path) -> None:
-    """Keep the states' outlines beside the results, so that their maps can be drawn again from the folder alone."""
+    """Store the outlines of the states beside the results, so that maps can be drawn from the folder alone."""
     from dpjax import _atomic as atomic
 
     if dataset is not None and dataset.outlines is not None:
@@ -111,7 +117,7 @@ def store_outlines(dataset: Any, directory: pathlib.Path) -> None:
 
 
 def say(directory: pathlib.Path) -> None:
-    """Print what the stored results have to say in words: which rows of a matrix can be made private, and at what epsilon."""
+    """Print which rows of a matrix can be made private and at what epsilon; also write it to rows.md and rows.csv."""
     from dpjax import _atomic as atomic
     from dpjax import sweep
     from dpjax.plot import matrix
@@ -126,17 +132,15 @@ def say(directory: pathlib.Path) -> None:
 
 
 def info(
-    directory: Annotated[
-        pathlib.Path | None, typer.Argument(metavar="[DIR]", help="The folder of a sweep.", show_default=False)
-    ] = None,
+    directory: Annotated[pathlib.Path | None, typer.Argument(metavar="DIR", help="Folder of a sweep.", show_default=False)] = None,
     table: Annotated[
         pathlib.Path | None,
-        typer.Option("--table", metavar="FILE", help="Also write the results as a tidy table, .csv or .parquet."),
+        typer.Option("--table", metavar="FILE", help="Also write the results as a tidy table to FILE, .csv or .parquet."),
     ] = None,
 ) -> int:
-    """Say how far the sweep in DIR is; without DIR, which versions, devices and extras are there."""
+    """Show the progress of the sweep in DIR. Without DIR, list versions, devices and extras."""
     if directory is None:
-        require(table is None, "--table", table, "a table is made of a sweep's results: name its folder")
+        require(table is None, "--table", table, "the table holds the results of a sweep: give DIR, its folder")
         print("\n".join(_machine()))
         return DONE
     from dpjax import sweep
@@ -150,7 +154,7 @@ def info(
 
 
 def _shards(directory: pathlib.Path) -> list[str]:
-    """How far the shards are, where the sweep was cut into some."""
+    """Lines about the progress of the shards; none if the sweep has no shards."""
     from dpjax import sweep
 
     found = sweep.shards(directory)
@@ -188,9 +192,9 @@ def _version(package: str) -> str | None:
 
 
 def plot(
-    directory: Annotated[pathlib.Path, typer.Argument(metavar="DIR", help="The folder of a sweep.", show_default=False)],
+    directory: Annotated[pathlib.Path, typer.Argument(metavar="DIR", help="Folder of a sweep.", show_default=False)],
 ) -> int:
-    """Draw what is stored in DIR."""
+    """Draw the figures of the sweep in DIR into DIR/figures."""
     draw(directory)
     return DONE
 
@@ -203,18 +207,18 @@ def draw(directory: pathlib.Path) -> None:
     for path in written:
         print(path)
     if not written:
-        print(f"{directory}: no figure is known for these results; results.nc holds the numbers")
+        print(f"{directory}: dpjax has no figure for these results. results.nc holds the numbers.")
 
 
 def merge(
     directories: Annotated[
-        list[pathlib.Path], typer.Argument(metavar="DIR...", help="The folders of the shards.", show_default=False)
+        list[pathlib.Path], typer.Argument(metavar="DIR", help="Folders that hold the parts.", show_default=False)
     ],
     out: Annotated[
-        pathlib.Path | None, typer.Option("--out", metavar="DIR", help="Where to gather them, instead of the first DIR.")
+        pathlib.Path | None, typer.Option("--out", metavar="DIR", help="Folder for the whole sweep, in place of the first DIR.")
     ] = None,
 ) -> int:
-    """Gather the shards of a sweep and assemble its results."""
+    """Join the parts (shards) of a sweep and assemble its results."""
     from dpjax import sweep
 
     merged = sweep.merge(directories, out)

@@ -1,6 +1,6 @@
-"""`dpjax submit CONFIG`: the shards of a sweep as jobs on SLURM or as processes on this machine, or a script for sbatch.
+"""`dpjax submit CONFIG`: runs the shards of a sweep as SLURM jobs or local processes, or writes a script for sbatch.
 
-A `Job` is one shard: a command to run, where, and the log that it writes. This is all that submitit pickles.
+A `Job` is one shard: its command, its working folder and its log file. submitit pickles nothing else.
 """
 
 from __future__ import annotations
@@ -25,35 +25,61 @@ if TYPE_CHECKING:
     from dpjax.sweep.submit import Resources
 
 OPTIONS = {"config": "CONFIG", "shards": "--shards", "cluster": "--cluster", "script": "--script"}
+_SLURM = "SLURM"
 _MOST_BY_DEFAULT = 100
 _AT_ONCE_ON_SLURM = 256
 
 
 def submit(
-    config: Annotated[pathlib.Path, typer.Argument(metavar="CONFIG", help="A TOML file.", show_default=False)],
-    cluster: Annotated[Literal["slurm", "local"] | None, typer.Option("--cluster", help="Where the jobs run.")] = None,
+    config: Annotated[
+        pathlib.Path, typer.Argument(metavar="CONFIG", help="The config of the sweep, a TOML file.", show_default=False)
+    ],
+    cluster: Annotated[
+        Literal["slurm", "local"] | None, typer.Option("--cluster", help="Run the jobs on SLURM or on this machine.")
+    ] = None,
     script: Annotated[
-        pathlib.Path | None, typer.Option("--script", metavar="FILE", help="Start nothing; write a script for sbatch.")
+        pathlib.Path | None, typer.Option("--script", metavar="FILE", help="Start nothing; write a script for sbatch to FILE.")
     ] = None,
     shards: Annotated[
-        int | None, typer.Option("--shards", metavar="N", min=1, help="How many jobs; by default as before, or one for each cell.")
+        int | None,
+        typer.Option(
+            "--shards",
+            metavar="N",
+            min=1,
+            help="Number of jobs; by default that of the last call, else one per cell, at most 100 (local: one per core).",
+        ),
     ] = None,
-    overrides: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the config.")] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a key, such as sweep.samples=100. Repeatable."),
+    ] = None,
     out: Annotated[
-        pathlib.Path | None, typer.Option("--out", metavar="DIR", help="Where the results go, instead of output.dir.")
+        pathlib.Path | None, typer.Option("--out", metavar="DIR", help="Folder for the results, in place of output.dir.")
     ] = None,
-    at_once: Annotated[int | None, typer.Option("--at-once", metavar="N", min=1, help="How many jobs may run together.")] = None,
-    partition: Annotated[str | None, typer.Option("--partition", help="SLURM: the partition.")] = None,
-    account: Annotated[str | None, typer.Option("--account", help="SLURM: whom to charge.")] = None,
+    at_once: Annotated[
+        int | None, typer.Option("--at-once", metavar="N", min=1, help="Largest number of jobs that run at the same time.")
+    ] = None,
+    partition: Annotated[str | None, typer.Option("--partition", rich_help_panel=_SLURM, help="Partition.")] = None,
+    account: Annotated[str | None, typer.Option("--account", rich_help_panel=_SLURM, help="Account that is charged.")] = None,
     time: Annotated[
-        int | None, typer.Option("--time", metavar="MINUTES", min=1, help="SLURM: for each job, 60 by default.")
+        int | None,
+        typer.Option("--time", metavar="MINUTES", min=1, rich_help_panel=_SLURM, help="Time limit of a job; 60 by default."),
     ] = None,
-    memory: Annotated[str | None, typer.Option("--memory", metavar="SIZE", help="SLURM: for each job, such as 4G.")] = None,
-    cpus: Annotated[int | None, typer.Option("--cpus", metavar="N", min=1, help="SLURM: cores for each job.")] = None,
-    gpus: Annotated[int | None, typer.Option("--gpus", metavar="N", min=1, help="SLURM: accelerators for each job.")] = None,
-    more: Annotated[list[str] | None, typer.Option("--sbatch", metavar="OPTION=VALUE", help="SLURM: any option of sbatch.")] = None,
+    memory: Annotated[
+        str | None, typer.Option("--memory", metavar="SIZE", rich_help_panel=_SLURM, help="Memory of a job, such as 4G.")
+    ] = None,
+    cpus: Annotated[int | None, typer.Option("--cpus", metavar="N", min=1, rich_help_panel=_SLURM, help="Cores of a job.")] = None,
+    gpus: Annotated[
+        int | None, typer.Option("--gpus", metavar="N", min=1, rich_help_panel=_SLURM, help="Accelerators of a job.")
+    ] = None,
+    more: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--sbatch", metavar="OPTION=VALUE", rich_help_panel=_SLURM, help="Any option of sbatch, such as qos=low. Repeatable."
+        ),
+    ] = None,
 ) -> int:
-    """Start the shards of a sweep that are not done; then dpjax info DIR, and dpjax merge DIR."""
+    """Start the parts (shards) of a sweep that are not done. Then watch them with dpjax info DIR and join them with dpjax merge DIR."""
     from dpjax import sweep
     from dpjax.sweep.reports import last_total
     from dpjax.sweep.submit import available, ready, withdrawn_if_refused
@@ -68,7 +94,9 @@ def submit(
     dataset, plan = prepare(config, overrides or (), out, sweep.Shard())
     directory = plan.directory.absolute()
     if cluster == "slurm" and "%" in str(directory):
-        raise InputError("output folder", f"is {str(directory)!r}", "SLURM reads % in the names of logs: choose a folder without")
+        raise InputError(
+            "output folder", f"is {str(directory)!r}", "SLURM replaces % in the names of logs: choose a folder without %"
+        )
     if shards is not None and shards > max(plan.grid.size, last_total(directory) or 0):
         raise InputError("shards", f"is {shards}", f"the sweep has {plan.grid.size:,} cells: give at most one shard for each")
     most = _cores() if cluster == "local" else _MOST_BY_DEFAULT
@@ -109,7 +137,7 @@ def _writable(script: pathlib.Path) -> None:
 
 
 def _resources(named: Mapping[str, Any], more: Sequence[str]) -> Resources | None:
-    """What was asked of SLURM; None where nothing was."""
+    """The resources requested from SLURM; None without an option for SLURM."""
     from dpjax.sweep.submit import Resources
 
     options = {}
@@ -178,7 +206,7 @@ def _write(
 
 def _next(directory: pathlib.Path) -> str:
     folder = shlex.quote(str(directory))
-    return f"dpjax info {folder} says how far they are; then dpjax merge {folder}"
+    return f"to see the progress: dpjax info {folder}; to join the shards at the end: dpjax merge {folder}"
 
 
 def _cores() -> int:
@@ -187,7 +215,7 @@ def _cores() -> int:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Job:
-    """Runs `command` in the folder `cwd`, adds what it says and how it failed to the file `log`, and ends the process with its exit code."""
+    """One shard: runs `command` in the folder `cwd`, appends its output to `log`, and ends the process with its exit code."""
 
     command: tuple[str, ...]
     cwd: str
@@ -208,7 +236,7 @@ class Job:
             sys.exit(code if code > 0 else 128 - code)
 
     def checkpoint(self) -> Any:
-        """What a job that is put back into the queue calls: the same command, which continues from what is stored."""
+        """The job for submitit to submit again after a requeue: the same command, which continues from what is stored."""
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self)
@@ -222,7 +250,7 @@ def _ended(code: int) -> str:
 
 
 class _Stop:
-    """Passes a polite kill on to the command, whenever it comes."""
+    """Passes SIGTERM on to the command, even if it arrives before the command has started."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -234,7 +262,7 @@ class _Stop:
             self.child.terminate()
 
     def end_of(self, child: subprocess.Popen[bytes]) -> int:
-        """The exit code of the command when it has ended, also where submitit ends a job whose time is up by an exception."""
+        """Wait for the command and return its exit code. If submitit raises at the time limit, the command is ended first."""
         self.child = child
         try:
             if self.asked:

@@ -1,7 +1,7 @@
-"""Readers of real files, small built-in data, synthetic generators. Plain NumPy and SciPy: what comes out is a `Dataset`.
+"""Readers of real files, small built-in data, synthetic generators. All return a `Dataset` of plain NumPy and SciPy arrays.
 
-Whatever a reader leaves out is counted, with the reason, in `dataset.report`. What is invented says "synthetic". Importing this
-package loads neither JAX arrays nor pyarrow nor pydantic; `read_tlc_trips` loads pyarrow, `DataConfig` pydantic, when first used.
+`dataset.report` counts what a reader left out, by reason. Invented data are marked "synthetic". Importing this package does not load JAX
+arrays, pyarrow or pydantic: the first use of `read_tlc_trips` loads pyarrow, that of `DataConfig` pydantic.
 """
 
 from __future__ import annotations

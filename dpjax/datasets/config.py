@@ -1,7 +1,7 @@
 """The [data] table of a config: a source and its options, checked by name and by type before anything is read.
 
-Beside the source's own options every source takes `at_least` (transitions seen fewer times are dropped) and `keep = "largest class"`
-(the largest strongly connected class is kept), applied in this order after reading. Apart from `registry`, since it loads pydantic.
+Every source also takes `at_least` (drop transitions seen fewer times) and `keep = "largest class"` (keep the largest strongly connected
+class). They are applied in this order after reading. This module is separate from `registry` because it loads pydantic.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dpjax.datasets.registry import SOURCES, check_source
 
 
 class _Source(pydantic.BaseModel):
-    """What every source takes."""
+    """The options that every source takes."""
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
@@ -29,7 +29,7 @@ class _Source(pydantic.BaseModel):
     keep: Literal["all", "largest class"] = "all"
 
     def load(self) -> Dataset:
-        """Read or make the data, drop what is too rare, keep the class asked for."""
+        """Read or generate the data, drop rare transitions, and keep the largest class if requested."""
         own = self.model_fields_set - _Source.model_fields.keys()
         data = SOURCES[self.source](**{name: getattr(self, name) for name in own})
         data = drop_rare(data, self.at_least) if self.at_least > 1 else data
@@ -37,7 +37,7 @@ class _Source(pydantic.BaseModel):
 
 
 def _options_of(source: str, function: Callable[..., Dataset]) -> type[_Source]:
-    """The table of one source, its options those of the function's signature."""
+    """The pydantic model of one source, with the options of the function's signature."""
     function = inspect.unwrap(function)
     hints = typing.get_type_hints(function)
     fields: dict[str, Any] = {
@@ -56,9 +56,9 @@ else:
 
 
 class DataConfig(pydantic.RootModel[_AnySource]):
-    """`source` and, beside it, that source's own options (path, month, ...); anything else is refused by name.
+    """The table [data]: `source` and the options of that source (path, month, ...). Other names are refused.
 
-    Options arrive as TOML or as text from a command line, and are turned to the types that the source takes.
+    Options come as TOML or as text from a command line and are converted to the types that the source takes.
 
     >>> DataConfig.model_validate({"source": "manhattan", "n_trips": "500000"}).root.n_trips
     500000
@@ -69,11 +69,11 @@ class DataConfig(pydantic.RootModel[_AnySource]):
     @pydantic.model_validator(mode="before")
     @classmethod
     def _checked(cls, values: Any) -> Any:
-        """Names are checked here, so that the sentence names the nearest known one."""
+        """Check the names of source and options first, so that the error suggests the nearest known name."""
         if isinstance(values, dict) and isinstance(values.get("source"), str):
             check_source(values["source"], [name for name in values if name not in _Source.model_fields])
         return values
 
     def load(self) -> Dataset:
-        """The data, prepared as the table says."""
+        """The data, prepared as the table describes."""
         return self.root.load()

@@ -1,17 +1,16 @@
-"""What every reader and generator hands out: counts or probabilities over labelled states, and where they come from.
+"""`Dataset`, the result of every reader and generator: counts or probabilities over labelled states, with their source.
 
-A state has an index 0..n-1 and a label. `counts[i, j]` is how often i was followed by j (or, for one category vector, `counts[i]`
-how often i was seen); `matrix[i, j]` is P(j | i), given only where the source itself states probabilities. Everything else is
-for captions and maps. dpjax.chains makes a chain of it: `MarkovChain.from_counts(data.counts, labels=data.labels)`.
+A state has an index 0..n-1 and a label. `counts[i, j]` is the number of transitions from i to j (for one category vector, `counts[i]` is
+the number of records of i). `matrix[i, j]` is P(j | i), present only if the source itself gives probabilities. The other fields are for
+captions and maps. `MarkovChain.from_counts(data.counts, labels=data.labels)` makes a chain of it.
 
-From weighted pairs of states to an (n, n) array of counts: int64, dense up to 512 states, CSR above.
+`count_matrix` makes an (n, n) array of counts from weighted pairs: int64, dense up to 512 states, CSR above.
 
-States are ordered by label (whole numbers by value, text by code point) unless an order is given. Labels that all read as whole
-numbers become int.
+States are ordered by label (whole numbers by value, text by code point) unless an order is given. If all labels read as whole numbers, they
+become int.
 
-What may be done to any square counts before they become a chain: rare transitions dropped, the largest class kept; both reported.
-
-Both read the data. Where the result is treated as a public support, that is a declaration of the user's, and the results say so.
+`drop_rare` and `keep_largest_class` prepare square counts for a chain and report what they drop. Both read the data. If the result is
+treated as a public support, this is a declaration of the user, and the results say so.
 """
 
 from __future__ import annotations
@@ -35,11 +34,14 @@ Label = str | int
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReadReport:
-    """What a reader read, kept and dropped, counted in units of `unit` (trips, clicks, ...); read = kept + everything dropped.
+    """The numbers of records that a reader read, kept and dropped; read = kept + sum of dropped.
 
-    For probabilities the unit is a row: 7 rows of which 6.5 rows' worth of probability was kept. `notes` are whole sentences about
-    what a number does not say (rows renormalised, a row added); `assumed` are sentences about the form that the file was found to
-    have, and the lines in it that are no rows.
+    Args:
+        read, kept: numbers in units of `unit`. For probabilities the unit is a row: of 7 rows, 6.5 may be kept.
+        dropped: number for each reason.
+        unit: "trips", "clicks", ...
+        notes: sentences about changes that the numbers do not show (rows renormalised, a row added).
+        assumed: sentences about the format that was found and about skipped lines.
     """
 
     read: int | float
@@ -54,7 +56,7 @@ class ReadReport:
         require(math.isclose(self.read, total, rel_tol=1e-9), "read", self.read, f"kept and dropped add up to {total}")
 
     def summary(self) -> str:
-        """One sentence: how many were read and kept, and why the rest was dropped."""
+        """One sentence: the numbers read and kept, and those dropped with their reasons."""
         reasons = [f"{_number(number)} {reason}" for reason, number in self.dropped.items() if number]
         gone = f"; dropped {', '.join(reasons)}" if reasons else ""
         return f"Read {_number(self.read)} {self.unit}, kept {_number(self.kept)}{gone}."
@@ -62,15 +64,20 @@ class ReadReport:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Dataset:
-    """Counts or probabilities over labelled states; plain NumPy and SciPy, no JAX.
+    """Counts or probabilities over labelled states, as plain NumPy and SciPy arrays.
 
-    counts: int64, (n, n) dense or CSR, or (n,) for one category vector; None where the source gives probabilities only.
-    matrix: float64 (n, n), rows sum to 1; None where the source gives counts only.
-    synthetic: True where the data are invented; `name` and `source` then say so too.
-    source: one sentence for a figure's caption.
-    positions: (n, 2), longitude and latitude, metres or tiles, for maps. segments: (n, 2, 2), both ends of road segments.
-    outlines: for each state the outer rings of its polygons, each (m, 2); an empty tuple where none is known.
-    trajectories: sequences of state indices.
+    Args:
+        name: short name of the data.
+        labels: labels of the n states.
+        synthetic: True for invented data; `name` and `source` must then contain "synthetic".
+        source: one sentence for the caption of a figure.
+        report: the numbers read, kept and dropped.
+        counts: int64, (n, n) dense or CSR, or (n,) for one category vector; None if the source gives only probabilities.
+        matrix: float64 (n, n), rows sum to 1; None if the source gives only counts.
+        positions: (n, 2) longitude and latitude, metres or tiles, for maps.
+        segments: (n, 2, 2) both ends of road segments.
+        outlines: for each state the outer rings of its polygons, each (m, 2); an empty tuple if none is known.
+        trajectories: sequences of state indices.
     """
 
     name: str
@@ -94,24 +101,24 @@ class Dataset:
             "give counts, a matrix, or both",
             problem="are not given",
         )
-        require(len(set(self.labels)) == n, "labels", self.labels, "give every state a label of its own")
+        require(len(set(self.labels)) == n, "labels", self.labels, "give each state its own label")
         said = "synthetic" in self.name.lower() and "synthetic" in self.source.lower()
-        require(said or not self.synthetic, "name", self.name, "invented data say 'synthetic' in name and source")
+        require(said or not self.synthetic, "name", self.name, "write 'synthetic' in name and source of invented data")
         for field in ("counts", "matrix", "positions", "segments"):
             shape = getattr(getattr(self, field), "shape", (n,))
             square = field == "matrix" or (field == "counts" and len(shape) == 2)
-            require(set(shape) == {n} if square else shape[0] == n, field, shape, f"give one of the shape of the {n} labels")
+            require(set(shape) == {n} if square else shape[0] == n, field, shape, f"give an array whose shape fits the {n} labels")
         require(
             self.outlines is None or len(self.outlines) == n, "outlines", len(self.outlines or ()), f"give {n}, one for each state"
         )
 
     @property
     def n_states(self) -> int:
-        """How many states (or categories) there are."""
+        """The number of states or categories."""
         return len(self.labels)
 
     def index(self, label: Label) -> int:
-        """The index of the state called `label`; ValueError where there is none."""
+        """The index of the state `label`. ValueError if no state has this label."""
         if label not in self.labels:
             invalid("label", label, f"it is not a state of {self.name}, whose states are {_some(self.labels)}")
         return self.labels.index(label)
@@ -120,10 +127,18 @@ class Dataset:
 def restrict(
     dataset: Dataset, indices: Sequence[int] | Int64[np.ndarray, " m"], reason: str = "outside the kept states"
 ) -> Dataset:
-    """The same data on the states `indices` alone, in that order, everything aligned.
+    """The data on the states `indices`, in that order.
 
-    Counts to and from other states go, and are reported under `reason`; the rows of a probability matrix are renormalised (a row
-    that keeps nothing is a ValueError); trajectories that visit another state are left out.
+    Counts to and from other states are dropped and reported under `reason`. The rows of a probability matrix are renormalised. Trajectories
+    that visit another state are left out.
+
+    Args:
+        dataset: the data.
+        indices: distinct state indices, at least one.
+        reason: the reason in the report.
+
+    Raises:
+        ValueError: if `indices` are out of range or repeated, or if a row keeps no probability.
     """
     kept = np.asarray(indices, dtype=np.int64)
     n = dataset.n_states
@@ -173,7 +188,7 @@ def _inside(trajectories: tuple[np.ndarray, ...] | None, kept: np.ndarray, n: in
 
 
 def _after(dataset: Dataset, counts: Any, reason: str, notes: tuple[str, ...]) -> ReadReport:
-    """The report with the counts that a restriction took away; where no counts were kept apart, only the notes change."""
+    """The report with the counts that a restriction dropped; without counts only the notes change."""
     report = dataset.report
     if counts is None or dataset.counts is None:
         return dataclasses.replace(report, notes=notes)
@@ -198,7 +213,7 @@ Pairs = Mapping[Any, int]  # (from, to) -> count
 
 
 def as_labels(texts: Iterable[str]) -> dict[str, Label]:
-    """Each text's label: int where every one of them is a whole number as Python writes it, else the text itself."""
+    """The label of each text: an int if all texts are whole numbers as Python writes them, else the text itself."""
     distinct = dict.fromkeys(texts)
     if all(_INTEGER.fullmatch(text) for text in distinct):
         return {text: int(text) for text in distinct}
@@ -206,20 +221,20 @@ def as_labels(texts: Iterable[str]) -> dict[str, Label]:
 
 
 def labelled(pairs: Mapping[tuple[str, str], int]) -> dict[tuple[Label, Label], int]:
-    """The same pairs with their texts turned to labels."""
+    """The pairs with their texts converted to labels."""
     label = as_labels(text for pair in pairs for text in pair)
     return {(label[a], label[b]): count for (a, b), count in pairs.items()}
 
 
 def states_of(pairs: Pairs) -> tuple[Label, ...]:
-    """All labels of the pairs, in order."""
+    """All labels of the pairs, sorted."""
     return tuple(sorted({label for pair in pairs for label in pair}))
 
 
 def count_matrix(pairs: Pairs, states: Sequence[Label], path: PathLike) -> np.ndarray | csr_array:
-    """`counts[i, j]` of the pairs over `states`; ValueError where their sum does not fit int64."""
+    """The counts of the pairs as an array over `states`, dense or CSR. ValueError if their sum does not fit int64."""
     if sum(pairs.values()) > LARGEST:
-        invalid_file(path, "its counts add up to more than 64 bits hold", "divide them or split the file")
+        invalid_file(path, "the sum of its counts does not fit 64 bits", "divide the counts or split the file")
     place = {label: i for i, label in enumerate(states)}
     origin = np.array([place[a] for a, _ in pairs], dtype=np.int64)
     target = np.array([place[b] for _, b in pairs], dtype=np.int64)
@@ -231,7 +246,7 @@ def count_matrix(pairs: Pairs, states: Sequence[Label], path: PathLike) -> np.nd
 
 
 def largest_class(counts: Any) -> np.ndarray:
-    """The indices of the largest strongly connected class, ascending; of equally large ones, that of the smallest index."""
+    """The indices of the largest strongly connected class, ascending; of equally large classes, the one with the smallest index."""
     _, class_of = connected_components(csr_array(counts), connection="strong")
     sizes = np.bincount(class_of)
     first = class_of[np.argmax(sizes[class_of])]
@@ -239,9 +254,9 @@ def largest_class(counts: Any) -> np.ndarray:
 
 
 def popularity_layout(counts: np.ndarray | csr_array) -> np.ndarray:
-    """Positions (n, 2) for drawing a graph without a map: states by how often they are entered, on a sunflower spiral.
+    """Positions (n, 2) to draw a graph without a map: states on a sunflower spiral, ordered by how often they are entered.
 
-    The most entered state lies in the middle; the r-th (from 0) at radius sqrt(r / n) and r times the golden angle.
+    The state entered most often is in the middle. State r of the order (from 0) is at radius sqrt(r / n) and r times the golden angle.
     """
     entered = np.asarray(counts.sum(axis=0)).ravel()
     rank = np.empty(len(entered), dtype=np.float64)
@@ -251,10 +266,10 @@ def popularity_layout(counts: np.ndarray | csr_array) -> np.ndarray:
 
 
 def drop_rare(dataset: Dataset, at_least: int) -> Dataset:
-    """The data without the transitions seen fewer than `at_least` times; ValueError where the source has no square counts."""
+    """The data without the transitions seen fewer than `at_least` times. ValueError if the data have no square counts."""
     require(at_least >= 1, "at_least", at_least, "give 1 (drop nothing) or more")
     if dataset.counts is None or dataset.counts.ndim != 2:
-        invalid("at_least", at_least, f"{dataset.name} has no square counts, of which rare ones could be dropped")
+        invalid("at_least", at_least, f"{dataset.name} has no square counts: leave at_least out")
     counts = dataset.counts.copy()
     before = int(counts.sum())
     if isinstance(counts, np.ndarray):
@@ -270,15 +285,15 @@ def drop_rare(dataset: Dataset, at_least: int) -> Dataset:
 
 
 def keep_largest_class(dataset: Dataset) -> Dataset:
-    """The data on its largest strongly connected class of states (of equally large ones, that of the smallest index)."""
+    """The data on its largest strongly connected class (of equally large classes, the one with the smallest index)."""
     pattern = dataset.matrix if dataset.counts is None else dataset.counts
     if pattern is None or pattern.ndim != 2:
-        invalid("keep", "largest class", f"{dataset.name} has no transitions, so no classes")
+        invalid("keep", "largest class", f"{dataset.name} has no transitions and so no classes: leave keep out")
     return _said(restrict(dataset, largest_class(pattern), "from or to a state outside the largest strongly connected class"))
 
 
 def _said(dataset: Dataset) -> Dataset:
-    """The sentence for captions with what is left: the sizes in it are those of the source."""
+    """The data with the kept numbers added to the caption, whose own sizes are those of the source."""
     source = dataset.source.partition(" Used here: ")[0].rstrip(".")
     left = f"{dataset.report.kept:,.0f} {dataset.report.unit} between {dataset.n_states} states"
     return dataclasses.replace(dataset, source=f"{source}. Used here: {left}.")

@@ -1,8 +1,8 @@
 """Counts of the grades A, B, C, D, F: an invented class of 98, and sections of published grade distributions.
 
 Two layouts are read: exact counts (columns A, B, C, D, F and W for withdrawn), and counts inferred from percentages rounded to
-whole percents (A_n ... F_n, W_n, N_inferred beside A_pct ...). Percentages may fit several class sizes; such a section has no
-inferred counts, and is left out unless the smallest size that fits is asked for.
+whole percents (A_n ... F_n, W_n, N_inferred beside A_pct ...). Percentages may fit several class sizes. Such a section has no
+inferred counts. It is left out, or on request it gets the smallest size that fits.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OTHER = ("i", "nr", "s", "u", "v")  # incomplete, not reported, satisfactory, u
 
 
 def grades() -> Dataset:
-    """An invented class of 98: A 38, B 29, C 15, D 8, F 8. The size is the first paper's, whose own grades are not published."""
+    """Grades of an invented class of 98: A 38, B 29, C 15, D 8, F 8. The first paper has this size but does not publish its grades."""
     return _dataset(
         np.array(INVENTED, dtype=np.int64),
         name="grades (synthetic)",
@@ -43,11 +43,13 @@ def read_grades(
     section: str | int | None = None,
     ambiguous: str = "drop",
 ) -> Dataset:
-    """Counts (5,) of A, B, C, D, F, summed over the sections chosen by term, course and section (None: all).
+    """Counts (5,) of A, B, C, D, F, summed over the chosen sections. Withdrawn and other marks are dropped and reported.
 
-    section: the value of the column Section or crn; letters alone, as "D", choose the lecture with all its sections D1, D2, ...
-    ambiguous: "drop" leaves out sections whose percentages fit several class sizes, "smallest" takes the smallest size that fits.
-    Withdrawn and other marks are dropped and reported.
+    Args:
+        path: a CSV of grade distributions.
+        term, course: values of these columns; None for all.
+        section: the value of the column Section or crn; None for all. Letters alone, as "D", choose a lecture with its sections D1, D2, ...
+        ambiguous: for percentages that fit several class sizes: "drop" the section, or take the "smallest" size that fits.
     """
     require(ambiguous in ("drop", "smallest"), "ambiguous", ambiguous, "choose drop or smallest")
     table = rows(path)
@@ -100,7 +102,7 @@ def _section_name(path: PathLike, header: list[str], cells: list[str]) -> str:
 
 
 def _section(path: PathLike, line: int, cells: dict[str, str], ambiguous: str) -> dict[str, int] | None:
-    """Marks of one section: the grades, W, and `other`; None where its counts are not known."""
+    """The marks of one section: the grades, W, and `other`; None if its counts are not known."""
     names = {grade: next((n for n in (f"{grade.lower()}_n", grade.lower()) if n in cells), "") for grade in (*GRADES, "W")}
     for grade in GRADES:
         find_column(path, list(cells), f"grade {grade}", (names[grade] or f"{grade.lower()}_n", grade.lower()))
@@ -116,7 +118,7 @@ def _section(path: PathLike, line: int, cells: dict[str, str], ambiguous: str) -
 
 
 def _smallest(path: PathLike, line: int, cells: dict[str, str]) -> dict[str, int]:
-    """The marks at the smallest class size, within the stated range of sizes, at which every rounded percentage is met."""
+    """The marks at the smallest class size in the stated range that fits every rounded percentage."""
     marks = (*(grade.lower() for grade in GRADES), "w", *_OTHER)
     percents = np.array(
         [number(cells[f"{m}_pct"], path, line, f"the percentage of {m.upper()}") for m in marks if f"{m}_pct" in cells]
@@ -135,7 +137,7 @@ def _smallest(path: PathLike, line: int, cells: dict[str, str]) -> dict[str, int
 
 
 def _size_range(text: str) -> tuple[int, int]:
-    """(10, 20) from `Small (10-20 students)`, (1, 9) from `Very Small (Fewer than 10 students)`; (1, 100) where nothing is said."""
+    """The range of sizes: (10, 20) from `Small (10-20 students)`, (1, 9) from `Very Small (Fewer than 10 students)`, else (1, 100)."""
     numbers = [int(found) for found in re.findall("[0-9]+", text)]
     if len(numbers) == 2:
         return numbers[0], numbers[1]

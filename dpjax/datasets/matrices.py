@@ -1,18 +1,18 @@
-"""Square matrices of counts as CSV: row i, column j is how often state i was followed by state j.
+"""Readers of square matrices: counts of transitions, and transition matrices as rating agencies print them.
 
-A rectangle of numbers in a text file, with or without labels above and beside it. Labels are found by their looks: a first line with a
-cell that is no number is a header, and so a first column. Labels that are numbers themselves are recognised where both are there and the
-corner between them is blank or a word.
+*Grid.* A rectangle of numbers with or without labels in the header and in the first column. A first line with a cell that is not a number is
+a header; the same holds for the first column. Labels that are numbers are recognised if both exist and the corner is blank or a word.
 
-Transition matrices as rating agencies print them: probabilities, percents or counts, with withdrawn ratings and a default state.
+*Counts.* Row i, column j is the number of transitions from state i to state j.
 
-Row i of the file sums, over the states j, to 1 - w_i - g_i: w_i went to withdrawn ratings (WR, NR), which are no state, and g_i is
-a gap (withdrawn ratings that the table leaves out, a misprint). What is left is renormalised, P_ij = p_ij / sum_j p_ij: the chain
-of the issuers that stayed rated. That is right if withdrawal says nothing about where the issuer would have gone.
+*Rating matrices* have probabilities, percents or counts, with withdrawn ratings and a default state. Row i sums, over the states j, to
+1 - w_i - g_i: the share w_i went to withdrawn ratings (WR, NR), which are not a state, and g_i is a gap (withdrawn ratings that the table
+omits, or a misprint). The rest is renormalised, P_ij = p_ij / sum_j p_ij: the chain of the issuers that stay rated. This is correct if
+withdrawal is independent of where the issuer would have gone.
 
-Default is absorbing in such tables, and a chain with an absorbing state is not irreducible. Following the second paper (F.1), a
-default state that never leaves is given the small probability `recovery` = 1e-4 of doing so; it recovers into the state listed just
-before it (else the one after), the worst rating that is not default.
+Default is absorbing in such tables, and a chain with an absorbing state is not irreducible. Following the second paper (F.1), an absorbing
+default state gets the small probability `recovery` = 1e-4 to leave. It recovers to the state listed just before it (else the one after):
+the worst rating that is not default.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from dpjax.datasets.text import LARGEST, THOUSANDS, PathLike, check_width, inval
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Grid:
-    """The cells below the header and right of the first column, still text; `lines[i]` is the line of row i in the file."""
+    """The cells of a matrix as texts, without header and first column; `lines[i]` is the line of row i in the file."""
 
     header: tuple[str, ...] | None
     side: tuple[str, ...] | None
@@ -45,18 +45,18 @@ class Grid:
     doubtful: tuple[int, ...] = ()
 
     def check_counts(self) -> None:
-        """InputError for a line with a cell such as 1.000, which as a count is a thousand or 1."""
+        """InputError for a line with a cell such as 1.000, which as a count may be a thousand or 1."""
         if self.doubtful:
             invalid_file(self.path, f"line {self.doubtful[0]} {THOUSANDS}", "write counts in digits alone")
 
     def check_margins(self, labels: Sequence[Any], numbers: Any) -> None:
-        """InputError where the last row and the last column are the sums of the others."""
+        """InputError if the last row and the last column are the sums of the others."""
         if has_margins(labels, numbers):
-            invalid_file(self.path, f"its last row and column, {labels[-1]!r}, hold the sums of the others", MARGINS)
+            invalid_file(self.path, f"its last row and column, {labels[-1]!r}, are the sums of the others", MARGINS)
 
 
 def read_grid(source: Any, format: Options = None) -> Grid:
-    """The grid of a file, a frame or another labelled object; InputError for ragged rows and for a header without a row below."""
+    """The grid of a file, a frame or another labelled object. InputError for rows of different lengths and for a header without rows."""
     if not isinstance(source, str | pathlib.Path):
         return _of_object(source)
     found = Table(source, format)
@@ -74,10 +74,10 @@ def read_grid(source: Any, format: Options = None) -> Grid:
     has_header, has_side = _labelled([cells for _, cells in table])
     body = table[has_header:]
     if has_header and has_side and is_turned(table[0][1][0]):
-        remedy = "transpose it, so that row i holds the transitions out of state i, and call the corner from"
-        invalid_file(path, "its corner says that the states entered are beside it and those left above", remedy)
+        remedy = "transpose it, so that row i has the transitions out of state i, and write from in the corner"
+        invalid_file(path, "its corner says that rows are the states entered and columns the states left", remedy)
     if not body or width == has_side:
-        invalid_file(path, "it holds labels but no numbers", "give at least two states")
+        invalid_file(path, "it has labels but no numbers", "give at least two states")
     return Grid(
         header=_distinct(path, "the header", table[0][1][has_side:]) if has_header else None,
         side=_distinct(path, "the first column", [cells[0] for _, cells in body]) if has_side else None,
@@ -90,7 +90,7 @@ def read_grid(source: Any, format: Options = None) -> Grid:
 
 
 def _of_object(source: Any) -> Grid:
-    """The grid of a labelled object, or of a plain array, aligned by label."""
+    """The grid of a labelled object or a plain array, aligned by label."""
     values, labels = matrix_of(source, None, "the matrix")
     numbers = np.asarray(values.toarray() if hasattr(values, "toarray") else values)
     require(numbers.ndim == 2, "the shape of the matrix", numbers.shape, "give a square matrix (n, n)")
@@ -107,12 +107,12 @@ def _of_object(source: Any) -> Grid:
 
 
 def _are_labels(header: list[str], side: list[str]) -> bool:
-    """Whether a header that is one cell short names the states of the first column, or is text where that is text."""
+    """Whether a header with one cell too few has the labels of the first column, or both have only texts."""
     return header == side or not (any(map(is_number, header)) or any(map(is_number, side)))
 
 
 def _labelled(table: list[list[str]]) -> tuple[bool, bool]:
-    """Whether there is a header, whether there is a first column of labels."""
+    """(has a header, has a first column of labels)."""
     n_lines, n_columns = len(table), len(table[0])
     corner = not is_number(table[0][0])
     text_header = any(not is_number(cell) for cell in table[0][1:])
@@ -126,17 +126,23 @@ def _labelled(table: list[list[str]]) -> tuple[bool, bool]:
 def _distinct(path: PathLike, where: str, labels: list[str]) -> tuple[str, ...]:
     for place, label in enumerate(labels):
         if label in labels[:place] or not label:
-            invalid(f"{path}: a label in {where}", label, "give every state one label, and no other state the same")
+            invalid(f"{path}: a label in {where}", label, "give every state a label that no other state has")
     return tuple(labels)
 
 
 def read_count_matrix(path: Any, *, format: Options = None) -> Dataset:
-    """Counts from a square table: no labels, a header, a first column of labels, or both (then with the same labels in one order).
+    """Counts of transitions from a square table.
 
-    A data frame, an xarray array, a graph or another labelled object is taken in the place of a path, aligned by label.
+    States keep the order of the file; without labels they are 0, 1, ...
 
-    States keep the file's order; without labels they are 0, 1, ... ValueError for a matrix that is not square, ragged rows, and
-    counts that are negative, fractional, not finite or too large, each with its line.
+    Args:
+        path: a file, or a data frame, an xarray array, a graph or another labelled object, aligned by label. Labels may be in the header,
+            in the first column, or in both with the same labels in the same order.
+        format: known parts of the format.
+
+    Raises:
+        ValueError: for a matrix that is not square, rows of different lengths, and counts that are negative, fractional, not finite or too
+            large, with the line.
     """
     grid = read_grid(path, format)
     path = grid.path
@@ -146,7 +152,7 @@ def read_count_matrix(path: Any, *, format: Options = None) -> Dataset:
     grid.check_margins(labels, cells)
     total = sum(map(sum, cells))
     if total > LARGEST:
-        invalid_file(path, "its counts add up to more than 64 bits hold", "divide them or split the file")
+        invalid_file(path, "the sum of its counts does not fit 64 bits", "divide the counts or split the file")
     return Dataset(
         name="count matrix",
         labels=labels,
@@ -158,7 +164,7 @@ def read_count_matrix(path: Any, *, format: Options = None) -> Dataset:
 
 
 def square_labels(path: PathLike, grid: Grid) -> tuple[Label, ...]:
-    """The states of a square grid; ValueError where it is not square or its two sets of labels differ."""
+    """The states of a square grid. ValueError if it is not square or if its two sets of labels differ."""
     n_rows, n_columns = len(grid.cells), len(grid.cells[0])
     if n_rows != n_columns:
         remedy = (
@@ -177,13 +183,13 @@ def square_labels(path: PathLike, grid: Grid) -> tuple[Label, ...]:
 
 WITHDRAWN = ("wr", "nr", "n.r.", "withdrawn", "not rated")
 DEFAULT = ("d", "def", "default")
-ROUNDING = 2e-3  # what rounding every entry of a row may add up to, as a share of the row
+ROUNDING = 2e-3  # largest sum of the rounding errors of a row's entries, as a share of the row
 _KINDS = {"probabilities": 1.0, "percents": 100.0}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Table:
-    """States across, rated states down; `withdrawn[i]` is what row i lost to withdrawn ratings. Shares, or counts."""
+    """A rating matrix as shares or counts: columns are states, rows are rated states, `withdrawn[i]` is row i's share of withdrawn ratings."""
 
     states: tuple[str, ...]
     rated: tuple[str, ...]
@@ -194,7 +200,7 @@ class _Table:
     assumed: tuple[str, ...] = ()
 
     def is_default(self, state: str) -> bool:
-        """Whether a state is the default one, by its name or since it has no row."""
+        """Whether a state is a default state, by its name or because it has no row."""
         return state.lower() in DEFAULT or state in self.default
 
 
@@ -207,15 +213,23 @@ def read_probability_matrix(
     no_row: str = "stop",
     format: Options = None,
 ) -> Dataset:
-    """A transition matrix from a CSV of probabilities, percents or counts, its states in the order of its columns.
+    """A transition matrix from a CSV of probabilities, percents or counts. States have the order of the columns.
 
-    kind: "probabilities", "percents" or "counts"; None reads it off the numbers. Columns called WR, NR or withdrawn are dropped and the
-    rows renormalised. A row, withdrawn ratings included, must sum to 1 (or 100) within 0.002 for rounding; one that falls short by more
-    is refused, unless the shortfall is at most `allow_gap` (a share: 0.04 lets 96 percent pass) and is then spread over the row in
-    proportion. A row above 1 is always refused. recovery: the probability with which an absorbing default (D or Default, its row
-    missing, empty or 1 on itself) moves to the rating beside it; None leaves it absorbing. no_row: what is done with another state that
-    has a column and no row: "stop"; "default": it is one more default state; "withdrawn": it is no state, as WR. For counts, `counts`
-    holds them as read, and `matrix` their shares. ValueError names the file and the line.
+    Columns named WR, NR or withdrawn are dropped and the rows renormalised. A row, withdrawn ratings included, must sum to 1 (or 100) within
+    0.002 for rounding. For counts, `counts` has them as read and `matrix` their shares.
+
+    Args:
+        path: a file, or a data frame or another labelled object.
+        kind: "probabilities", "percents" or "counts"; None decides by the numbers.
+        recovery: probability that an absorbing default (D or Default, with a row that is missing, empty or 1 on itself) moves to the rating
+            beside it; None leaves it absorbing.
+        allow_gap: largest shortfall of a row that is accepted and spread over the row in proportion, as a share: 0.04 accepts a sum of 96
+            percent. A sum above 1 is always refused.
+        no_row: for another state with a column but no row: "stop"; "default" makes it one more default state; "withdrawn" drops it like WR.
+        format: known parts of the format.
+
+    Raises:
+        ValueError: with the file and the line.
     """
     require(kind in (None, "counts", *_KINDS), "kind", kind, "choose probabilities, percents or counts, or leave it out")
     require(0 <= allow_gap < 1, "allow_gap", allow_gap, "it is a share of a row, from 0 to below 1")
@@ -241,19 +255,19 @@ def read_probability_matrix(
 
 
 def _kind(path: PathLike, raw: np.ndarray) -> str:
-    """What the numbers are: whole ones are counts (or, up to 1, probabilities), others by whether rows sum to about 1 or 100."""
+    """The kind of the numbers: whole numbers are counts (up to 1, probabilities); other kinds follow from row sums of about 1 or 100."""
     largest = float(raw.sum(axis=1).max())
     if np.all(raw == np.floor(raw)):
         kind, sure = ("probabilities", True) if largest <= 1 else ("counts", abs(largest - 100) > 1)
     else:
         kind, sure = ("probabilities", True) if largest <= 2 else ("percents", largest <= 102)
-    remedy = "this fits no kind for sure: give kind='probabilities', kind='percents' or kind='counts'"
+    remedy = "the kind is not clear from this sum: give kind='probabilities', kind='percents' or kind='counts'"
     require(sure, f"{path}: the largest sum of a row", largest, remedy)
     return kind
 
 
 def _split(path: PathLike, grid: Grid, values: np.ndarray, no_row: str) -> _Table:
-    """States, rated states and what was withdrawn; without a header the grid is a plain square matrix."""
+    """The grid as a `_Table`. Without a header or a first column it is a plain square matrix."""
     if grid.header is None or grid.side is None:
         names = tuple(str(label) for label in square_labels(path, grid))
         return _Table(
@@ -269,7 +283,7 @@ def _split(path: PathLike, grid: Grid, values: np.ndarray, no_row: str) -> _Tabl
             invalid(f"{path}, line {line}: a row's label", label, "it is not among the columns; give every state both")
     if rowless and no_row == "stop":
         first = next(state for state in states if state in rowless)
-        remedy = "only a default state may do without: pass no_row='default' if it is one, no_row='withdrawn' if it is no state"
+        remedy = "only a default state needs no row: pass no_row='default' if it is one, no_row='withdrawn' if it is not a state"
         invalid_file(path, f"the state {first} has a column but no row", remedy)
     return _Table(
         states=states,
@@ -310,20 +324,20 @@ def _columns_sum_to_one(table: _Table) -> bool:
 
 def _refuse_row(path: PathLike, line: int, label: str, share: float, *, transposed: bool) -> None:
     if transposed:
-        remedy = "the columns sum to 1: transpose it, so that row i holds the transitions out of state i"
+        remedy = "the columns sum to 1: transpose it, so that row i has the transitions out of state i"
     elif share == 0:
         remedy = "it is empty; give it at least one transition"
     elif share > 1:
         remedy = "it is above 1: correct the row"
     else:
         gap = np.ceil(round((1 - share) * 1e4, 6)) / 1e4
-        remedy = f"it falls short of 1; correct the row, or pass allow_gap={gap:.4g} to have the gap spread over it in proportion"
+        remedy = f"it falls short of 1; correct the row, or pass allow_gap={gap:.4g} to spread the gap over the row in proportion"
     invalid(f"{path}, line {line}: the sum of row {label} as a share", round(share, 6), remedy)
 
 
 def _from_counts(path: PathLike, table: _Table, recovery: float | None) -> Dataset:
     if float(table.values.sum()) >= 2**53:
-        invalid_file(path, "its counts add up to more than 2**53", "divide them")
+        invalid_file(path, "the sum of its counts exceeds 2**53", "divide the counts")
     place = {state: i for i, state in enumerate(table.states)}
     counts = np.zeros((len(place), len(place)), dtype=np.int64)
     counts[[place[label] for label in table.rated]] = table.values.astype(np.int64)
@@ -352,7 +366,7 @@ def _dataset(
 
 
 def _stochastic(path: PathLike, table: _Table, recovery: float | None) -> tuple[np.ndarray, list[str]]:
-    """Rows renormalised and in the order of the columns, an absorbing default given its recovery; and the sentences that say so."""
+    """(renormalised matrix in the order of the columns, with the recovery of an absorbing default; sentences about these changes)."""
     n, notes = len(table.states), []
     matrix = np.zeros((n, n))
     place = {state: i for i, state in enumerate(table.states)}

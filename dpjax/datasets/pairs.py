@@ -1,6 +1,6 @@
-"""Transitions as text: counted pairs (zone-to-zone counts, turns between road segments), single pairs (one a line), sequences of states.
+"""Readers of transitions: counted pairs (zone-to-zone counts, turns between road segments), single pairs (one per line), sequences of states.
 
-Every reader takes the path of a text or parquet file, a data frame or an Arrow table, and `format`, what is known of the file's form
+Every reader takes the path of a text or parquet file, a data frame or an Arrow table, and `format`, the known parts of the file's format
 (`dpjax.datasets.tables.Format`).
 """
 
@@ -48,10 +48,10 @@ def read_od_counts(
     outlines: PathLike | None = None,
     format: Options = None,
 ) -> Dataset:
-    """Counts from columns PULocationID, DOLocationID, count or from, to, count (any case, or named by `format`); repeated pairs add up.
+    """Counts from columns from, to, count or PULocationID, DOLocationID, count. Repeated pairs add up.
 
-    The options are those of `read_tlc_trips`. The ids 264 and 265 mark unknown places only in a file with the TLC's column names;
-    in one with other names nothing is dropped unless `borough` or `zones` asks for it.
+    Column names may have any case, or `format` names them. The other options are those of `read_tlc_trips`. The ids 264 and 265 mark unknown
+    places only in a file with the TLC's column names. With other names nothing is dropped, except by `borough` or `zones`.
     """
     found = counted_pairs(path, format)
     keep_unknown = keep_unknown or not found.taxi
@@ -75,10 +75,18 @@ def read_od_counts(
 
 
 def read_pairs(path: Any, *, header: bool | None = None, format: Options = None) -> Dataset:
-    """One transition a line, two cells: from, to. Lines that start with # and blank lines are passed over, and counted in the report.
+    """Counts of transitions from a file with one transition per line: from, to.
 
-    header: whether the first line names the columns; None looks whether it does by known names (from and to, source and target, prev and
-    curr, ...) and asks where it may or may not: a known name that is a state too, or a first line whose two states come nowhere else.
+    Lines that start with # and blank lines are skipped and counted in the report.
+
+    Args:
+        path: a text or parquet file, a data frame or an Arrow table.
+        header: whether the first line names the columns. None decides by known names (from and to, source and target, prev and curr, ...).
+        format: known parts of the format.
+
+    Raises:
+        InputError: also if the first line may or may not be a header: it has a known name that is also a state, or two states that no
+            other line has.
     """
     table = Table(path, format)
     header = table.format.header if header is None else header
@@ -98,7 +106,7 @@ def read_pairs(path: Any, *, header: bool | None = None, format: Options = None)
 
 @contextlib.contextmanager
 def _named(table: Table) -> Iterator[None]:
-    """Put the file in front of what is wrong with the names of its columns."""
+    """Put the name of the file in front of an InputError about the names of its columns."""
     try:
         yield
     except InputError as error:
@@ -106,7 +114,7 @@ def _named(table: Table) -> Iterator[None]:
 
 
 def _columns(table: Table, line: int, cells: list[str], header: bool | None) -> tuple[tuple[int, int], int]:
-    """The places of the two states, by the first row, and the width of all rows: two, or more under known names."""
+    """((place of from, place of to), number of cells per row), from the first row. Only known names allow more than two cells."""
     with _named(table):
         ends = None if header is False else table.format.ends(cells)
         counted = ends is not None and len(cells) > 2 and table.format.count(cells) is not None
@@ -120,7 +128,7 @@ def _columns(table: Table, line: int, cells: list[str], header: bool | None) -> 
 
 
 def _count_pair(table: Table, line: int, cells: list[str], ends: tuple[int, int], counted: Counter[tuple[str, str]]) -> int:
-    """Count a row; 1 if it was dropped, since it lacks a state."""
+    """Count a row and return 0; return 1 if it lacks a state and is dropped."""
     pair = cells[ends[0]], cells[ends[1]]
     if lacks_state(table, line, pair):
         return 1
@@ -129,22 +137,22 @@ def _count_pair(table: Table, line: int, cells: list[str], ends: tuple[int, int]
 
 
 def lacks_state(table: Table, line: int, cells: Iterable[str]) -> bool:
-    """Whether a row holds a missing value where a state stands, and is dropped for it; InputError unless such rows are to be dropped."""
+    """Whether a row lacks a state and is dropped. InputError if it lacks one and the format does not drop such rows."""
     keep = table.format.missing == "keep"
     missing = next((cell for cell in cells if (not cell if keep else is_missing_text(cell))), None)
     if missing is None:
         return False
     if table.format.missing != "drop" and missing:
-        remedy = "pass format={'missing': 'drop'} to leave such rows out, or 'keep' where the word is a state's name"
-        invalid_file(table.path, f"line {line} has the cell {missing!r}, a missing value, where a state stands", remedy)
+        remedy = "pass format={'missing': 'drop'} to leave such rows out, or 'keep' if the word is the name of a state"
+        invalid_file(table.path, f"line {line} has the cell {missing!r}, a missing value, in place of a state", remedy)
     if table.format.missing != "drop":
-        remedy = "write a state there, or pass format={'missing': 'drop'} to leave such rows out"
+        remedy = "write a state in it, or pass format={'missing': 'drop'} to leave such rows out"
         invalid_file(table.path, f"line {line} has an empty cell", remedy)
     return True
 
 
 def _is_header(table: Table, line: int, cells: list[str], header: bool | None, others: set[str]) -> bool:
-    """Whether the first row names the columns; InputError where it may or may not."""
+    """Whether the first row names the columns. InputError if this cannot be decided."""
     if table.frame is not None or str(table.path).lower().endswith(".parquet"):
         if table.format.ends(cells) is None and cells != ["0", "1"] and header is None:
             invalid_file(
@@ -156,32 +164,38 @@ def _is_header(table: Table, line: int, cells: list[str], header: bool | None, o
         return header
     if known:
         if others.intersection(cells):
-            invalid_file(table.path, f"line {line} holds known names of columns that are states of other lines too", _ASK_HEADER)
+            invalid_file(table.path, f"line {line} has known names of columns that are also states of other lines", _ASK_HEADER)
         table.say("The first line names the columns.")
         return True
     if others and _numbers_alone(cells, others):
-        invalid_file(table.path, f"line {line} may be a header: it holds numbers, and no other line does", _ASK_HEADER)
+        invalid_file(table.path, f"line {line} may be a header: it has numbers, and no other line does", _ASK_HEADER)
     if others and not others.intersection(cells) and not any(is_number(cell) for cell in cells):
-        said = f"line {line} may be a header with names of columns that are not known: no other line holds its two states"
+        said = f"line {line} may be a header with unknown names of columns: no other line has its two states"
         invalid_file(table.path, said, _ASK_HEADER)
     table.say("The first line is a transition.")
     return False
 
 
 def _numbers_alone(cells: Iterable[str], others: Iterable[str]) -> bool:
-    """Whether a first row holds numbers alone, as a frame without names writes its header, and no other row holds one."""
+    """Whether the first row has only numbers, like the header of a frame without names, and no other row has a number."""
     return all(map(is_number, cells)) and not any(map(is_number, others))
 
 
 def read_sequences(path: PathLike, *, format: Options = None) -> Dataset:
-    """One sequence of states a line, its cells the states in order; lines that start with # and blank lines are passed over, and counted.
+    """Sequences of states from a text file with one sequence per line; its cells are the states in order.
 
-    The separator is found from all lines, and asked for where two may part the states. `counts` holds the transitions of all sequences,
-    `trajectories` the sequences; one of a single state has no transition, is left out of both, and counted in the report's notes. With
-    `format` missing "drop" a sequence is cut at a missing state.
+    `counts` has the transitions of all sequences, `trajectories` the sequences. A sequence of one state has no transition: it is left out of
+    both and counted in the notes of the report. Lines that start with # and blank lines are skipped and counted.
+
+    Args:
+        path: the file.
+        format: known parts of the format. The separator is found from all lines. With missing "drop" a sequence is cut at a missing state.
+
+    Raises:
+        InputError: also if two separators may separate the states.
     """
     if not isinstance(path, str) and hasattr(path, "columns"):
-        invalid("path", path, "sequences are read from a text file, a line each: pass lists to MarkovChain.from_trajectories")
+        invalid("path", path, "sequences are read from a text file, one per line: pass lists to MarkovChain.from_trajectories")
     table = Table(path, format, ragged=True)
     found: list[list[str]] = []
     dropped, first, others, printed = 0, list[str](), set[str](), True
@@ -199,11 +213,11 @@ def read_sequences(path: PathLike, *, format: Options = None) -> Dataset:
             dropped += len(cells) - 1 - sum(len(piece) - 1 for piece in pieces)
         found += pieces
     if found and printed:
-        remedy = "write the states alone, such as A,B,A, or pass lists to MarkovChain.from_trajectories"
+        remedy = "write only the states, such as A,B,A, or pass lists to MarkovChain.from_trajectories"
         invalid_file(table.path, "its lines are printed lists, with brackets", remedy)
     if table.format.header is None and others and len(first) > 1 and _numbers_alone(first, others):
         remedy = "pass format={'header': True} if it names the columns, False if it is a sequence"
-        invalid_file(table.path, "its first line may be a header: it holds numbers, and no other line does", remedy)
+        invalid_file(table.path, "its first line may be a header: it has numbers, and no other line does", remedy)
     longer = [cells for cells in found if len(cells) > 1]
     label = as_labels(text for cells in longer for text in cells)
     sequences = [[label[text] for text in cells] for cells in longer]
@@ -214,7 +228,7 @@ def read_sequences(path: PathLike, *, format: Options = None) -> Dataset:
 
 
 def _cut(cells: list[str]) -> list[list[str]]:
-    """The runs of states between missing ones."""
+    """The runs of states between missing values."""
     pieces: list[list[str]] = [[]]
     for cell in cells:
         if is_missing_text(cell):
@@ -228,7 +242,7 @@ _STEPS = {*HEADERS, "sequence", "sequences", "path", "paths", "trajectory", "tra
 
 
 def _names_sequences(table: Table, line: int, cells: list[str]) -> bool:
-    """Whether the first row is a header; InputError where its cells are numbered steps or known names and nothing is said."""
+    """Whether the first row is a header. InputError if its cells are numbered steps or known names and the format does not say."""
     if table.format.header is not None:
         return table.format.header
     squeezed = [squashed(cell).rstrip("0123456789") for cell in cells]
@@ -244,7 +258,14 @@ def _names_sequences(table: Table, line: int, cells: list[str]) -> bool:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Counted:
-    """(from, to) -> count of a table; how many records were dropped since a state was missing; whether the columns are the TLC's."""
+    """The counted pairs of a table.
+
+    Attributes:
+        pairs: (from, to) -> count.
+        missing: number of records dropped because a state was missing.
+        taxi: whether the columns have the TLC's names.
+        table: the table, after reading.
+    """
 
     pairs: dict[tuple[Label, Label], int]
     missing: int
@@ -253,7 +274,7 @@ class Counted:
 
 
 def counted_pairs(path: Any, format: Options = None) -> Counted:
-    """The counted pairs of a table with columns from, to and count; repeated pairs add up."""
+    """The counted pairs of a table with columns from, to and count. Repeated pairs add up."""
     table = Table(path, format)
     lines = iter(table)
     header = next(lines, (0, list[str]()))[1]
@@ -282,7 +303,7 @@ def _from_pairs(
     pairs: Pairs, table: Table, name: str, sequences: Iterable[Sequence[Label]], notes: tuple[str, ...] = (), dropped: int = 0
 ) -> Dataset:
     if not pairs:
-        invalid_file(table.path, "it holds no transition", "give a file with at least one")
+        invalid_file(table.path, "it contains no transition", "give a file with at least one")
     states = states_of(pairs)
     place = {label: i for i, label in enumerate(states)}
     total = sum(pairs.values())
@@ -307,16 +328,20 @@ def _from_pairs(
 def read_road_turns(
     path: Any, *, segments: PathLike | None = None, nodes: PathLike | None = None, format: Options = None
 ) -> Dataset:
-    """Turn counts from columns from, to, count; a state is a directed road segment.
+    """Counts of turns from columns from, to, count. A state is a directed road segment.
 
-    segments: a CSV with segment, from_node, to_node; nodes: a CSV with node, lon, lat. Both together give `segments`, the two ends
-    of every state's segment, and `positions`, their midpoints.
+    Args:
+        path: a text or parquet file, a data frame or an Arrow table.
+        segments: a CSV with columns segment, from_node, to_node.
+        nodes: a CSV with columns node, lon, lat. With both files the result has `segments`, the ends of every segment, and `positions`,
+            their midpoints.
+        format: known parts of the format.
     """
     found = counted_pairs(path, format)
     pairs = found.pairs
     total = sum(pairs.values())
     if total == 0:
-        invalid_file(found.table.path, "it holds no turn", "give a file with at least one")
+        invalid_file(found.table.path, "it contains no turn", "give a file with at least one")
     states = states_of(pairs)
     dropped = {_NO_STATE: found.missing} if found.missing else {}
     data = Dataset(

@@ -1,4 +1,4 @@
-"""One door to all data: a source by name, with its options. Unknown names and options are refused by name."""
+"""The table of all data sources by name, and `load`, which checks the names of source and options."""
 
 from __future__ import annotations
 
@@ -38,7 +38,11 @@ SOURCES: MappingProxyType[str, Callable[..., Dataset]] = MappingProxyType(
 
 
 def load(source: str, **options: Any) -> Dataset:
-    """The data called `source`, one of `SOURCES`, with that reader's or generator's options by name.
+    """The data of a source.
+
+    Args:
+        source: a name in `SOURCES`.
+        options: options of that reader or generator.
 
     >>> load("campus-roads").n_states
     43
@@ -48,7 +52,7 @@ def load(source: str, **options: Any) -> Dataset:
 
 
 def check_source(source: str, options: Iterable[str]) -> None:
-    """ValueError for an unknown source, an unknown option, or a missing path; the known ones are listed, the nearest named."""
+    """ValueError for an unknown source, an unknown option or a missing path. The message lists the known names and suggests the nearest."""
     if source not in SOURCES:
         invalid("source", source, _known(source, SOURCES, "source"))
     parameters = inspect.signature(SOURCES[source]).parameters

@@ -1,45 +1,44 @@
-"""A seeded walk on the host, for the sample trajectories of the built-in data.
+"""Generators of the synthetic data: campus roads, a link graph, Manhattan, a rating matrix. All are invented and seeded.
 
-A synthetic campus: 43 directed road segments between 18 intersections, with turning shares and coordinates. Invented.
+*Campus roads.* 43 directed road segments between 18 intersections, with turning shares and coordinates.
 
-Streets A to D run north, 1 to 4 run east; intersection `B3` is where B meets 3. The ring road is two-way. Inside it, 2 runs one-way
-east and 3 one-way west, B runs one-way north, C is two-way up to C3, and a two-way diagonal leads from C3 to D4 (its triangle with
-D3 makes the chain aperiodic: a plain grid of streets has period 2). Two dead ends, P at A2 and Q at D1, are car parks. A two-way
-street is two segments, one for each direction: 17 two-way and 9 one-way streets make 34 + 9 = 43 states.
+Streets A to D run north, 1 to 4 run east; `B3` is the intersection of B and 3. The ring road is two-way. Inside it, 2 is one-way east,
+3 one-way west, B one-way north, C is two-way up to C3, and a two-way diagonal leads from C3 to D4. Its triangle with D3 makes the chain
+aperiodic: a plain grid of streets has period 2. Two dead ends, P at A2 and Q at D1, are car parks. A two-way street is two segments, one
+for each direction: 17 two-way and 9 one-way streets make 34 + 9 = 43 states.
 
-At an intersection a driver goes on into any segment that leaves it but the way back; only a dead end is turned in. A way on weighs,
-by its angle to the way in, 0.60 straight (within 45 degrees), 0.25 right, 0.15 left; the weights of the ways there are, divided
-by their sum, are the turning shares. Turns are counted in one multinomial of `n_turns`, by the stationary law times the shares.
+At an intersection a driver takes any segment that leaves it, except the way back; drivers turn around only in a dead end. By its angle to
+the way in, a segment has the weight 0.60 straight (within 45 degrees), 0.25 right or 0.15 left. The turning shares are these weights divided
+by their sum. Turns are one multinomial draw of `n_turns`, by the stationary distribution times the shares.
 
 Blocks measure 180 m by 120 m, and each intersection is moved by up to 15 m in x and y, drawn from a seeded generator.
 
-A synthetic link graph: 400 pages, heavy-tailed in links and clicks, strongly connected. Invented; the recipe is all there is.
+*Link graph.* 400 pages, heavy-tailed in links and clicks, strongly connected.
 
 1. Page r (from 0) has popularity w_r = (r + 1)^-0.8.
 2. Page r has min(n - 1, 2 + floor(6 X)) links, P(X > x) = (1 + x)^-1.3, to distinct other pages drawn in proportion to their
    popularity. A cycle through all pages in a random order is added, so that every page can be reached from every other.
-3. Each link is clicked once; the other clicks fall on links (r, s) in proportion to w_r w_s u, u uniform on (0, 1), by one
-   multinomial.
+3. Each link is clicked once. The other clicks are one multinomial draw, with link (r, s) in proportion to w_r w_s u, u uniform on (0, 1).
 All randomness comes from one seeded generator, in this order: degrees, links by page, the cycle, u, clicks.
 
-A synthetic Manhattan: 67 zones on tiles of a long thin island, trips by a gravity model. Invented: the recipe is all there is.
+*Manhattan.* 67 zones on tiles of a long thin island, trips by a gravity model.
 
 1. Zones. 18 rows of tiles from the southern tip (row 0) to the north, `WIDTHS` tiles each, centred; zones are numbered from the
    south, west to east. A position is the centre of a tile of side 1.
 2. Pull. Zone z has the weights
        a_z = exp(-((y_z - 6) / 4)^2 / 2 + 0.5 g_z) + 0.05,    b_z = exp(-((y_z - 6) / 4)^2 / 2 + 0.5 h_z) + 0.05
-   of trips that start and end there: a midtown bump, and g, h standard normal (zones by zones, g first, from one seeded generator).
+   for trips that start and end in it: a midtown bump, and g, h standard normal (all g first, then all h, from one seeded generator).
 3. Gravity. p(i, j) is proportional to a_i b_j exp(-d_ij / 4), d the Euclidean distance in tiles; trips within a zone have d = 2.
 4. Trips. `n_trips` draws of (i, j) from p, as one multinomial. Then transitions seen fewer than `minimum` times are dropped: a
-   transition seen m times makes delta >= exp(-m epsilon) / (2m + 1) for every concentration k, so rare ones set a floor.
+   transition seen m times makes delta >= exp(-m epsilon) / (2m + 1) for every concentration k, so rare transitions bound delta below.
 
-A synthetic one-year rating matrix: eight ratings and default. Invented, from a formula; no agency's figures.
+*Rating matrix.* One-year probabilities of eight ratings and default, from a formula; they are not the figures of an agency.
 
 For the ratings i = 0 (best) to 7 (worst) and j among the same eight:
     default      P(i, D) = 0.0002 * 3^i for i >= 2, else 0 (the best two never default within a year)
     stay         P(i, i) = STAY[i]
-    move         P(i, j) in proportion to 0.18^(|i - j| - 1), half again as likely downwards, never further than 4 ratings
-    default's    P(D, D) = 1 - 1e-4, and 1e-4 of recovering to the worst rating, as the second paper has it (F.1)
+    move         P(i, j) in proportion to 0.18^(|i - j| - 1), times 1.5 downwards, 0 beyond 4 ratings
+    recovery     P(D, D) = 1 - 1e-4, and 1e-4 to the worst rating, as in the second paper (F.1)
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ from dpjax.datasets.dataset import Dataset, ReadReport, count_matrix, largest_cl
 
 
 def walk(counts: np.ndarray | csr_array, start: int, steps: int, seed: int) -> np.ndarray:
-    """The steps + 1 states of a walk from `start` by the shares of `counts`' rows, each step the inverse CDF of one uniform."""
+    """The steps + 1 states of a seeded walk from `start` by the row shares of `counts`. Each step is the inverse CDF of one uniform."""
     rows = csr_array(counts)
     uniforms = np.random.default_rng(seed).random(steps)
     states = [start]
@@ -74,9 +73,9 @@ CAMPUS_SEED = 43
 
 
 def campus_roads(*, n_turns: int = 25_000, seed: int = CAMPUS_SEED) -> Dataset:
-    """Turn counts between 43 segments, positions in metres.
+    """Counts of turns between 43 segments of an invented campus, with positions in metres.
 
-    The sample trajectory is a drive of 20 turns from the busiest segment, by the counts. ValueError where some turn is never taken.
+    The sample trajectory has 20 turns from the busiest segment, drawn by the counts. ValueError if a turn is never taken.
     """
     names = _segments()
     points = _intersections(seed)
@@ -126,7 +125,7 @@ def _turning_shares(names: tuple[str, ...], ends: np.ndarray) -> np.ndarray:
 
 
 def _stationary(shares: np.ndarray) -> np.ndarray:
-    """The left eigenvector of 1, by least squares on pi (P - I) = 0, sum pi = 1."""
+    """The stationary distribution, by least squares on pi (P - I) = 0, sum pi = 1."""
     n = len(shares)
     system = np.vstack([shares.T - np.eye(n), np.ones((1, n))])
     law = np.linalg.lstsq(system, np.append(np.zeros(n), 1.0), rcond=None)[0]
@@ -137,9 +136,9 @@ LINKS_SEED = 400
 
 
 def links(*, n_pages: int = 400, n_clicks: int = 40_000, seed: int = LINKS_SEED) -> Dataset:
-    """Click counts between `n_pages` invented pages.
+    """Counts of clicks between `n_pages` invented pages.
 
-    The sample trajectory is a walk of 20 steps from the most visited page, by the counts. ValueError for fewer clicks than links.
+    The sample trajectory has 20 steps from the most visited page, drawn by the counts. ValueError for fewer clicks than links.
     """
     require(n_pages >= 3, "n_pages", n_pages, "give at least three pages")
     rng = np.random.default_rng(seed)
@@ -166,7 +165,7 @@ def links(*, n_pages: int = 400, n_clicks: int = 40_000, seed: int = LINKS_SEED)
 
 
 def _graph(rng: np.random.Generator, popularity: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Origins and targets of all links, by origin, then target."""
+    """(origins, targets) of all links, ordered by origin, then target."""
     n = len(popularity)
     degrees = np.minimum(n - 1, 2 + np.floor(6 * rng.pareto(1.3, n)).astype(int))
     linked = np.zeros((n, n), dtype=bool)
@@ -185,10 +184,17 @@ MANHATTAN_SEED = 67
 
 
 def manhattan(*, n_trips: int = PUBLISHED_TRIPS, minimum: int = 12, seed: int = MANHATTAN_SEED) -> Dataset:
-    """67 zones and exactly `n_trips` synthetic trips before transitions seen fewer than `minimum` times are dropped.
+    """Counts of synthetic trips between 67 invented zones.
 
-    The default size is the first paper's (January 2025, Manhattan). The kept transitions are one strongly connected class;
-    ValueError where too few trips or too high a minimum would break that.
+    The default size is that of the first paper (January 2025, Manhattan).
+
+    Args:
+        n_trips: number of trips before rare transitions are dropped.
+        minimum: transitions seen fewer times are dropped.
+        seed: seed of the generator.
+
+    Raises:
+        ValueError: if the kept transitions would not be one strongly connected class.
     """
     require(n_trips >= 1, "n_trips", n_trips, "give at least one trip")
     require(minimum >= 0, "minimum", minimum, "give 0 (drop nothing) or more")
@@ -200,7 +206,7 @@ def manhattan(*, n_trips: int = PUBLISHED_TRIPS, minimum: int = 12, seed: int = 
         invalid(
             "minimum",
             minimum,
-            f"with {n_trips:,} trips the kept transitions are not strongly connected; take a smaller one, or more trips",
+            f"with {n_trips:,} trips the kept transitions are not strongly connected; take a smaller minimum, or more trips",
         )
     kept = int(counts.sum())
     reason = f"in transitions seen fewer than {minimum} times"
@@ -240,7 +246,7 @@ ELEVEN_YEARS = ("AA", "AA", "A", "A", "BBB", "BBB", "BB", "BB", "BBB", "BBB", "A
 
 
 def ratings() -> Dataset:
-    """Nine states, `matrix` only. The sample trajectory: eleven years of an invented issuer, down step by step, part way back."""
+    """A synthetic rating matrix of nine states, without counts. The sample trajectory has eleven years of an invented issuer."""
     place = {label: i for i, label in enumerate(RATINGS)}
     return Dataset(
         name="rating matrix (synthetic)",

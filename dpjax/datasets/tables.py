@@ -1,11 +1,9 @@
 """Tables row by row, with line numbers: text files, plain or gzipped, parquet files, data frames and Arrow tables.
 
-The format of a text file is found from the whole file, or given (`Format`). What was assumed and what was passed over is in
-`Table.assumed`; where two readings of the file are possible and differ, the reader stops and names the option that decides. The values
-follow `dpjax._values`. The rule, in words: docs/reading.md.
-
-A release does not look at the whole file to find its format, since then one record could change how all others are read: the line with the names of
-the columns decides (`recognised`), and a line that does not follow it is refused by its number.
+The format of a text file is given (`Format`) or found from the whole file. `Table.assumed` says what was assumed and which lines were skipped.
+If two readings of the file are possible and differ, the reader stops and names the option that decides (docs/reading.md). Values follow
+`dpjax._values`. In a release the line with the names of the columns decides (`recognised`), and a line that does not follow it is refused by
+its number: if the whole file decided, one record could change how all others are read.
 """
 
 from __future__ import annotations
@@ -50,12 +48,15 @@ _FORMAT = "a format has the keys separator, quotes, comments, header, columns, m
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Format:
-    """How a text file is read; None: found from the file.
+    """The format of a text file. None means: find it from the file.
 
-    separator: "," ";" "|" a tab or a space (any number of them), or their names. quotes: whether quotes around a cell are no part of it, as
-    in CSV. comments: whether lines that begin with # are passed over. header: whether the first line names the columns. columns: the
-    names of the columns from and to, or from, to and count. missing: what is done with a row without a state: "stop", "drop" it
-    (counted in the report), or "keep" words such as NA as labels. encoding: UTF-8 unless given.
+    Args:
+        separator: "," ";" "|", a tab, a space (any number of them), or comma, semicolon, pipe, tab, space.
+        quotes, comments, header: whether quotes around a cell are removed, as in CSV; whether lines that begin with # are skipped; whether the
+            first line names the columns.
+        columns: names of the columns from and to, or from, to and count.
+        missing: for a row without a state: "stop", "drop" it (counted in the report), or "keep" words such as NA as labels.
+        encoding: name of the encoding; None for UTF-8.
     """
 
     separator: str | None = None
@@ -68,7 +69,7 @@ class Format:
 
     @classmethod
     def of(cls, options: Options | Format) -> Format:
-        """The format of a table of options, texts such as "yes" among them; InputError for an option that is none."""
+        """The format from a table of options, also as texts such as "yes". InputError for an unknown option or value."""
         if isinstance(options, Format):
             return options
         given = dict(options or {})
@@ -78,23 +79,23 @@ class Format:
         return cls(**{name: _option(name, value) for name, value in given.items() if value is not None})
 
     def ends(self, header: list[str]) -> tuple[int, int] | None:
-        """The places of the columns from and to, by the names given or known."""
+        """The places of the columns from and to, by given or known names; None if the header has no such names."""
         return ends_of(header) if self.columns is None else self._places(header)[:2]  # type: ignore[return-value]
 
     def count(self, header: list[str]) -> int | None:
-        """The place of the column of counts, None where there is none."""
+        """The place of the column of counts; None if there is none."""
         if self.columns is not None:
             return self._places(header)[2] if len(self.columns) == 3 else None
         return count_of(header)
 
     def by_place(self) -> tuple[int, ...] | None:
-        """The places of the columns, from 0, where they are given as numbers, from 1; None where none are given."""
+        """The places of the columns, from 0, if `columns` gives them as numbers, from 1; None without `columns`."""
         if self.columns is None:
             return None
         for name in self.columns:
             number = canonical(name)
             if not (number.isdecimal() and 0 < int(number[:6]) < 10_000):
-                remedy = "without a header columns are given by their places, from 1: columns=1,2"
+                remedy = "without a header give the columns by their places, from 1: columns=1,2"
                 raise InputError("format['columns']", "names a column of a file without a header", remedy)
         return tuple(int(canonical(name)) - 1 for name in self.columns)
 
@@ -103,7 +104,7 @@ class Format:
         for name in self.columns or ():
             if names.count(canonical(name)) != 1:
                 raise InputError(
-                    "format['columns']", "names a column that the file does not have once", "give names of its first line"
+                    "format['columns']", "names a column that the file does not have exactly once", "give names from its first line"
                 )
         return tuple(names.index(canonical(name)) for name in self.columns or ())
 
@@ -116,7 +117,7 @@ def _option(name: str, value: Any) -> Any:
         return sign
     if name in ("quotes", "comments", "header"):
         found = value if isinstance(value, bool) else _YES_NO.get(str(value).lower())
-        require(found is not None, where, value, "say yes or no")
+        require(found is not None, where, value, "give yes or no")
         return found
     if name == "columns":
         names = tuple(value.split(",")) if isinstance(value, str) else tuple(value)
@@ -134,15 +135,15 @@ def _option(name: str, value: Any) -> Any:
 
 
 class Table:
-    """The rows of a table that are not blank: line number and canonical cells. `assumed` says, once they are read, how they were read.
+    """The non-blank rows of a table: iterating gives (line number, canonical cells). After that `assumed` says how they were read.
 
     Args:
-        source: the path of a text or parquet file, or a data frame or Arrow table, whose first row is then its columns' names.
-        options: the format, or what of it is given.
-        ragged: whether rows may have different lengths, as sequences do.
-        recognised: whether cells are the line that names the columns. With it that line alone decides the format, and comments stand above
-            it alone.
-        breaks: whether a quoted cell may hold line breaks; others are refused, unless the format says quotes=yes. None: all may.
+        source: the path of a text or parquet file, or a data frame or Arrow table, whose first row is then the names of its columns.
+        options: the format, or known parts of it.
+        ragged: rows may have different lengths, as sequences do.
+        recognised: whether cells name the columns. If given, that line alone decides the format, and comments can only be above it.
+        breaks: whether a quoted cell may contain line breaks; the format quotes=yes allows all, and so does None.
+        progress: called with the number of bytes read since the last call.
     """
 
     def __init__(
@@ -168,12 +169,12 @@ class Table:
 
     @property
     def assumed(self) -> tuple[str, ...]:
-        """Sentences about the format that was found and the lines that were passed over."""
-        gone = [f"{number:,} {what} passed over." for what, number in self.passed.items() if number]
+        """Sentences about the format that was found and the lines that were skipped."""
+        gone = [f"{number:,} {what} skipped." for what, number in self.passed.items() if number]
         return (*self._said, *gone)
 
     def say(self, sentence: str) -> None:
-        """Add a sentence to what was assumed."""
+        """Add a sentence to `assumed`."""
         self._said.append(sentence)
 
     def __iter__(self) -> Iterator[Line]:
@@ -194,7 +195,7 @@ class Table:
         yield from self._parsed(separator, quotes, self.progress)
 
     def _lines(self, progress: Progress | None = None) -> Iterator[tuple[int, str]]:
-        """The numbered lines without their ends; a file that can be read once alone, a pipe, is kept in memory."""
+        """Yield the numbered lines without their ends. A pipe can be read only once, so its content is kept in memory."""
         path = pathlib.Path(self.path).expanduser()
         if self.kept is None and path.exists() and not path.is_file() and not path.is_dir():
             with plain_errors(self.path), open(path, "rb") as stream:
@@ -206,7 +207,7 @@ class Table:
         yield from ((number, line.rstrip("\r\n")) for number, line in enumerate(lines, start=1))
 
     def _parsed(self, separator: str, quotes: bool, progress: Progress | None = None) -> Iterator[Line]:
-        """The rows under one reading; InputError for broken quotes and for a line with # that may be a row."""
+        """Yield the rows under one reading. InputError for broken quotes and for a line with # that may be a row."""
         lines = self._lines(progress)
         width: int | None = None
         waiting: list[tuple[int, list[str], str]] = []
@@ -245,10 +246,10 @@ class Table:
         return True
 
     def _ask_about_comment(self, number: int, cells: list[str], line: str, width: int | None) -> None:
-        """InputError where a line that begins with # looks like a row: no space after the # and as many cells."""
+        """InputError if a line that begins with # looks like a row: no space after the # and as many cells as a row."""
         likely = len(cells) > 1 if self.ragged else len(cells) == width
         if self.recognised is None and likely and not re.match(r"#[\s#!]|#$", line):
-            remedy = "pass format={'comments': True} to pass such lines over, or False to read them"
+            remedy = "pass format={'comments': True} to skip such lines, or False to read them"
             invalid_file(self.path, f"line {number} begins with # and may be a comment or a row", remedy)
 
     def _row(self, number: int, line: str, lines: Iterator[tuple[int, str]], separator: str, quotes: bool) -> Line:
@@ -267,22 +268,19 @@ class Table:
         try:
             found = next(csv.reader(more(), delimiter=separator, strict=True, skipinitialspace=True))
         except csv.Error as error:
-            remedy = "correct its quotes, or pass format={'quotes': False} where they are part of the cells"
+            remedy = "correct its quotes, or pass format={'quotes': False} if they are part of the cells"
             invalid_file(self.path, f"line {at[0]} is broken ({str(error).split(' - ')[0]})", remedy)
         self.doubtful = thousands(found) if separator == ";" else ()
         cells = [canonical(cell) for cell in found]
         if self.breaks is not None and not self.format.quotes and at[0] > number:
             for raw, cell in zip(found, cells, strict=True):
                 if "\n" in raw and not ("\n" in cell and self.breaks(cell)):
-                    remedy = "correct its quotes, or pass format={'quotes': True} where quoted cells hold line breaks"
+                    remedy = "correct its quotes, or pass format={'quotes': True} if quoted cells contain line breaks"
                     invalid_file(self.path, f"line {number} opens a quote that another line closes", remedy)
         return at[0], cells
 
     def _by_first_line(self) -> tuple[str, bool]:
-        """The format that makes the first row one that is recognised; where none does, that of its first separator.
-
-        Without a header the first row is a record, and decides nothing.
-        """
+        """(separator, quotes) with which the first row is recognised, else those of its first separator; without a header the default."""
         if self.format.header is False:
             given = self.format.separator or self._sep() or ","
             return given, (given != "\t") if self.format.quotes is None else self.format.quotes
@@ -307,7 +305,7 @@ class Table:
         return ((n, t) for n, t in self._lines() if n > number)
 
     def _head(self) -> Iterator[tuple[int, str]]:
-        """The lines from the first row on, as text."""
+        """Yield the lines from the first row on, as text."""
         passing = True
         for number, line in self._lines():
             skipped = (
@@ -321,7 +319,7 @@ class Table:
         return next((_sep_line(line) for number, line in self._lines() if number == 1), None)
 
     def _by_all_lines(self) -> tuple[str, bool]:
-        """The separator and the quotes under which the whole file is a table; InputError where there are two readings."""
+        """(separator, quotes) with which the whole file is a table. InputError if there are two readings."""
         chosen = self.format.separator or self._sep()
         survey = _Survey.of(self._lines(), self.format.comments)
         candidates = [chosen] if chosen else self._candidates(survey)
@@ -334,17 +332,17 @@ class Table:
         if len(named) != 1:
             signs = " and ".join(_WORDS[separator] for separator in candidates)
             remedy = f"pass format={{'separator': '{_WORDS[candidates[0]]}'}}, or another"
-            invalid_file(self.path, f"{signs} may both part its cells", remedy)
+            invalid_file(self.path, f"{signs} may both separate its cells", remedy)
         return named[0]
 
     def _candidates(self, survey: _Survey) -> list[str]:
-        """The separators that make a table of the file: each as often in every row or, for sequences, anywhere."""
+        """The separators that make a table of the file: equally often in every row or, for sequences, anywhere."""
         present = [s for s in _MANY if survey.most[s]]
         if self.ragged:
             if not present and survey.most[" "]:
-                remedy = "pass format={'separator': 'space'}, or 'comma' where a space is part of a state's name"
+                remedy = "pass format={'separator': 'space'}, or 'comma' if a space is part of a state's name"
                 invalid_file(
-                    self.path, "its lines hold spaces and no other separator, and so may be sequences or single states", remedy
+                    self.path, "its lines contain spaces and no other separator: they may be sequences or single states", remedy
                 )
             return present or [","]
         viable = [s for s in present if survey.is_even(s) or (survey.quoted and self._is_table(s))]
@@ -355,12 +353,12 @@ class Table:
         return [_of_line(survey.first)]
 
     def _is_table(self, separator: str) -> bool:
-        """Whether every row has as many cells, with quotes as in CSV."""
+        """Whether all rows have the same number of cells, with quotes as in CSV."""
         widths = self._widths(separator, quotes=True)
         return len(widths) == 1 and next(iter(widths)) > 1
 
     def _widths(self, separator: str, *, quotes: bool) -> Counter[int]:
-        """How many rows have how many cells; empty where the quotes are broken."""
+        """Number of cells -> number of rows; empty if the quotes are broken."""
         passed = Counter(self.passed)
         try:
             return Counter(len(cells) for _, cells in self._parsed(separator, quotes))
@@ -370,7 +368,7 @@ class Table:
             self.passed = passed
 
     def _quoting(self, separator: str, survey: _Survey) -> bool:
-        """Whether quotes around cells are no part of them: as in CSV, but not in a file of tabs unless it shows that they are."""
+        """Whether quotes around cells are removed. They are, except in a file of tabs that does not show that it is quoted."""
         if self.format.quotes is not None or not survey.quoted:
             return self.format.quotes is not False
         plain = self._widths(separator, quotes=False)
@@ -378,18 +376,20 @@ class Table:
         even = len(plain) == 1 or self.ragged
         if separator != "\t":
             if not self.ragged and len(plain) == len(as_csv) == 1 and plain != as_csv and plain.keys() == as_csv.keys():
-                remedy = "pass format={'quotes': True} if so, or False where a quote is part of a label"
-                invalid_file(self.path, "a quoted cell may reach over several lines, each of which is a row by itself", remedy)
+                remedy = "pass format={'quotes': True} if so, or False if a quote is part of a label"
+                invalid_file(
+                    self.path, "a quoted cell may extend over several lines, each of which is also a row by itself", remedy
+                )
             return True
         if not even and len(as_csv) == 1:
-            self.say("Quotes around cells are no part of them.")
+            self.say("Quotes around cells are removed.")
             return True
         wrapped, bare, doubled = survey.tab_cells
         if wrapped and not bare:
-            self.say("Quotes around cells are no part of them.")
+            self.say("Quotes around cells are removed.")
             return True
         if doubled:
-            remedy = "pass format={'quotes': True} if so, or False where a quote is part of a label"
+            remedy = "pass format={'quotes': True} if so, or False if a quote is part of a label"
             invalid_file(self.path, "some cells may be quoted as in CSV", remedy)
         self.say("Quotes are part of the cells.")
         return False
@@ -403,7 +403,7 @@ class Table:
 
 @dataclasses.dataclass
 class _Survey:
-    """What the rows hold: of each separator the least and the most, outside quotes; the words; the quoted cells between tabs."""
+    """Statistics of the rows: least and largest number of each separator outside quotes, numbers of words, quoted cells between tabs."""
 
     first: str = ""
     least: dict[str, int] = dataclasses.field(default_factory=dict)
@@ -415,7 +415,7 @@ class _Survey:
 
     @classmethod
     def of(cls, lines: Iterator[tuple[int, str]], comments: bool | None) -> _Survey:
-        """One pass over the file."""
+        """The statistics from one pass over the file."""
         found = cls()
         for number, line in lines:
             if not line.strip() or (line[0] == "#" and comments is not False) or (number == 1 and _sep_line(line)):
@@ -439,7 +439,7 @@ class _Survey:
                 self.after[sign].add(number)
             else:
                 self.least[sign] = number
-        if not self.first_has:  # spaces part cells where nothing else does
+        if not self.first_has:  # spaces separate cells only if nothing else does
             self.most[" "] = max(self.most[" "], bare.strip().count(" "))
             self.words.add(len(line.split()))
         self.first = self.first or line
@@ -452,12 +452,12 @@ class _Survey:
 
     @property
     def first_has(self) -> bool:
-        """Whether the first row holds a separator other than spaces."""
+        """Whether the first row has a separator other than spaces."""
         return any(self.least.get(sign, 0) for sign in _MANY)
 
     @property
     def words_even(self) -> bool:
-        """Whether every line has as many words, two or more; or, for the first, one fewer."""
+        """Whether all lines have the same number of words, two or more; the first may have one fewer."""
         return (
             self.first != ""
             and min(self.words) > 1
@@ -465,7 +465,7 @@ class _Survey:
         )
 
     def is_even(self, sign: str) -> bool:
-        """Whether every row has as many of a separator; the first may have one fewer, as R writes the header above labels."""
+        """Whether all rows have the same number of a separator; the first may have one fewer, as in R's header above labels."""
         rest, first = self.after[sign], self.least.get(sign, 0)
         if self.quoted:
             return False
@@ -473,18 +473,18 @@ class _Survey:
 
 
 def _sep_line(line: str) -> str | None:
-    """The separator in a line `sep=;`, as spreadsheets write it above a table."""
+    """The separator in a line such as `sep=;`, which spreadsheets write above a table; None for other lines."""
     found = re.fullmatch(r'"?sep=([,;|\t])"?\s*', line, re.IGNORECASE)
     return found[1] if found else None
 
 
 def rows(source: Any, *, format: Options | Format = None, progress: Progress | None = None) -> Iterator[Line]:
-    """Line number and cells of every row of a table that is not blank."""
+    """Yield (line number, cells) of every non-blank row of a table."""
     yield from Table(source, format, progress=progress)
 
 
 def records(path: Any, roles: Mapping[str, tuple[str, ...]], format: Options | Format = None) -> Iterator[tuple[int, list[str]]]:
-    """Line number and the cells of the wanted columns, in the order of `roles` (role -> names in small letters, any will do)."""
+    """Yield (line number, cells of the wanted columns). roles: role -> accepted names in lower case; the cells have this order."""
     table = Table(path, format)
     lines = iter(table)
     header = next(lines, (0, list[str]()))[1]

@@ -1,6 +1,6 @@
 """Text files line by line: plain or gzipped, UTF-8 with or without a BOM, ended by LF, CRLF or CR; numbers, labels, columns.
 
-Every fault of a file ends as one InputError that names the file, the line where there is one, and the remedy.
+Every fault of a file becomes an InputError with the file, the line if known, and the remedy.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ TO = ("to", "target", "linktarget", "destination", "dolocationid")
 LARGEST = 2**63 - 1
 _THOUSANDS = re.compile(r"[+]?[1-9][0-9]{0,2}[.]000")
 THOUSANDS = "holds a count such as 1.000, which is a thousand or 1"
-Progress = Callable[[int], object]  # of how many bytes more have been read
+Progress = Callable[[int], object]  # called with the number of bytes read since the last call
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _DIGITS = re.compile(r"[+-]?[0-9]+([.][0-9]*)?")
 
 
 @contextlib.contextmanager
 def plain_errors(path: PathLike) -> Iterator[None]:
-    """Turn what the operating system, gzip and tar say about `path` into one plain sentence."""
+    """Turn errors of the operating system, gzip and tar about `path` into an InputError with one plain sentence."""
     try:
         yield
     except FileNotFoundError:
-        invalid_file(path, "no such file", "give the path of one")
+        invalid_file(path, "no such file exists", "give the path of a file")
     except IsADirectoryError:
         invalid_file(path, "this is a folder", "give the path of a file in it")
     except PermissionError:
-        invalid_file(path, "this file may not be read", "change its permissions")
+        invalid_file(path, "you have no permission to read this file", "change its permissions")
     except (EOFError, zlib.error, gzip.BadGzipFile, tarfile.TarError):
         invalid_file(path, "the compressed file is truncated or corrupt", "fetch it again")
     except OSError as error:
@@ -50,20 +50,20 @@ def plain_errors(path: PathLike) -> Iterator[None]:
 
 
 def invalid_file(path: PathLike, problem: str, remedy: str = "") -> NoReturn:
-    """Raise InputError about the file as a whole, without the chain of whatever exception was being handled."""
+    """Raise InputError about the file as a whole, without the exception that is being handled as its context."""
     raise InputError(f"{path}:", problem, remedy) from None
 
 
 def text_lines(path: PathLike, progress: Progress | None = None, encoding: str | None = None) -> Iterator[str]:
-    """The lines of a file, decoded one by one so that a wrong byte has a line number; an empty file is refused."""
+    """Yield the lines of a file, decoded one by one so that a wrong byte has a line number. An empty file is refused."""
     with plain_errors(path), _binary(path, progress) as stream:
         yield from decoded(path, lines_of(stream), encoding)
 
 
 def lines_of(stream: io.BufferedIOBase) -> Iterator[bytes]:
-    """The lines, ended by LF, CRLF or CR."""
+    """Yield the lines of a stream, ended by LF, CRLF or CR."""
     rest = b""
-    # ends: with the stream: each turn reads a byte or more of it
+    # ends: with the stream, each turn reads at least one byte
     while block := stream.read(1 << 16):
         lines = (rest + block).splitlines(keepends=True)
         rest = lines.pop() if not lines[-1].endswith(b"\n") else b""  # a CR at the end may be half of a CRLF
@@ -73,7 +73,7 @@ def lines_of(stream: io.BufferedIOBase) -> Iterator[bytes]:
 
 
 def decoded(path: PathLike, stream: Iterable[bytes], encoding: str | None = None) -> Iterator[str]:
-    """`stream`'s lines as text, UTF-8 unless said; InputError for another encoding, a binary file, a blank one."""
+    """Yield the lines of `stream` as text, UTF-8 by default. InputError for another encoding, a binary file or an empty file."""
     seen = False
     lines: Iterable[Any] = stream if encoding is None else _transcoded(path, stream, encoding)
     for number, raw in enumerate(lines, start=1):
@@ -92,18 +92,18 @@ def decoded(path: PathLike, stream: Iterable[bytes], encoding: str | None = None
             remedy = f"save the file as UTF-8, or pass format={{'encoding': '{form}'}}"
             invalid_file(path, "every other byte is zero, as in UTF-16 without a byte-order mark", remedy)
         if "\0" in line:
-            invalid_file(path, f"line {number} holds a zero byte, as a damaged or binary file does", "give a text file")
+            invalid_file(path, f"line {number} has a zero byte, as in a damaged or binary file", "give a text file")
         seen = seen or bool(line.strip())
         yield line
     if not seen:
-        invalid_file(path, "the file is empty", "give one with data in it")
+        invalid_file(path, "the file is empty", "give a file with data")
 
 
 def _transcoded(path: PathLike, stream: Iterable[bytes], encoding: str) -> list[str]:
     try:
         text = b"".join(stream).decode(encoding).removeprefix("\ufeff")
     except UnicodeError:
-        invalid_file(path, f"it is not {encoding} text", "give the encoding that it was saved in")
+        invalid_file(path, f"it is not {encoding} text", "give the encoding of the file")
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return [line + "\n" for line in (lines if lines[-1] else lines[:-1])]
 
@@ -119,10 +119,12 @@ HEADERS = frozenset((  # names of a column of labels, squashed
 
 
 def read_labels(path: PathLike, *, header: bool | None = None) -> tuple[str, ...]:
-    """One label a line, in the file's order; lines that start with # and blank lines are passed over.
+    """The labels of a file with one label per line, in its order. Lines that start with # and blank lines are skipped.
 
-    header: whether the first line names the column; None asks where it reads as such a name (label, state, zone, ...), or is the only text
-    above numbers.
+    Args:
+        path: the file.
+        header: whether the first line names the column. With None, InputError if it looks like a name (label, state, zone, ...) or is the
+            only text above numbers.
     """
     found: dict[str, int] = {}
     for number, line in enumerate(text_lines(path), start=1):
@@ -130,28 +132,28 @@ def read_labels(path: PathLike, *, header: bool | None = None) -> tuple[str, ...
         if not label or (label.startswith("#") and not is_missing_text(label)):
             continue
         if label in found:
-            invalid_file(path, f"line {number} holds the label of line {found[label]}", "give every state one line")
+            invalid_file(path, f"line {number} repeats the label of line {found[label]}", "give every state one line")
         found[label] = number
     labels = tuple(found)
     if header is None and may_be_header(labels):
-        remedy = "delete it, or pass header=True (it is no state) or header=False (it is one)"
+        remedy = "delete it, or pass header=True (it is not a state) or header=False (it is a state)"
         invalid_file(path, f"line {found[labels[0]]} may be the header of the column", remedy)
     return labels[1:] if header else labels
 
 
 def may_be_header(labels: tuple[str, ...]) -> bool:
-    """Whether the first of the labels reads as the name of their column: a known one, or the only text above numbers."""
+    """Whether the first label looks like the name of the column: a known name, or the only text above numbers."""
     if len(labels) < 2:
         return False
     first, rest = labels[0], labels[1:]
     above_numbers = not is_number(first) and all(_DIGITS.fullmatch(label) for label in rest)
-    # as pandas and R write a column without a name: 0 or x, and V1, which is among the known ones
+    # pandas and R write 0, x or V1 (a known name) above a column without a name
     unnamed = len(rest) > 1 and ((first == "0" and not any(map(is_number, rest))) or (first == "x" and max(map(len, rest)) > 1))
     return squashed(first) in HEADERS or above_numbers or unnamed
 
 
 def parquet_rows(path: PathLike) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a parquet file as texts, the names of its columns first."""
+    """Yield (row number, cells as texts) of a parquet file, the names of its columns first."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -169,33 +171,33 @@ def parquet_rows(path: PathLike) -> Iterator[tuple[int, list[str]]]:
                     yield line, [text_of(cell) for cell in row]
         except pa.ArrowException as error:
             said = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
-            invalid_file(path, f"it is no whole parquet file ({said[:120]})", "fetch it again")
+            invalid_file(path, f"it is not a complete parquet file ({said[:120]})", "fetch it again")
 
 
 def thousands(cells: list[str]) -> tuple[int, ...]:
-    """The places of cells such as 1.000, which is a thousand or 1."""
+    """The places of cells such as 1.000, which may be a thousand or 1."""
     return tuple(i for i, cell in enumerate(cells) if cell.rstrip().endswith(".000") and _THOUSANDS.fullmatch(cell.strip()))
 
 
 def find_column(path: PathLike, header: list[str], role: str, names: tuple[str, ...]) -> int:
-    """The place of the column that plays `role`, its name in any case; ValueError that lists the columns there are."""
+    """The place of the column for `role`, by one of `names` in any case. ValueError, with the names of all columns, if it is missing."""
     small = [squashed(name) for name in header]
     for name in names:
         if squashed(name) in small:
             return small.index(squashed(name))
     invalid_file(
-        path, f"no column holds the {role} (wanted: {' or '.join(names)}, in any case)", f"its columns are {', '.join(header)}"
+        path, f"no column has the {role} (wanted: {' or '.join(names)}, in any case)", f"its columns are {', '.join(header)}"
     )
 
 
 def check_width(path: PathLike, line: int, cells: list[str], width: int) -> None:
-    """Refuse a row that is shorter or longer than the first."""
+    """InputError if a row does not have `width` cells, the number of cells of the first row."""
     if len(cells) != width:
         invalid(f"{path}, line {line}: the number of cells", len(cells), f"every row needs {width}, as many as the first")
 
 
 def whole_number(text: str, path: PathLike, line: int, what: str = "the count") -> int:
-    """A whole number of 0 or more, as `12`, `12.0` or `1.2e1`; ValueError with the line for anything else."""
+    """The whole number, 0 or more, that `text` spells, as `12`, `12.0` or `1.2e1`. ValueError with the line for other texts."""
     where = f"{path}, line {line}: {what}"
     if _WHOLE.fullmatch(text):
         value = int(text)
@@ -215,7 +217,7 @@ def whole_number(text: str, path: PathLike, line: int, what: str = "the count") 
 
 
 def is_number(text: str) -> bool:
-    """Whether a cell reads as a number, `nan` and `inf` among them; Python's own 1_000 and digits of other scripts do not."""
+    """Whether a cell is a number, `nan` and `inf` included. Python's 1_000 and digits of other scripts are not numbers."""
     try:
         float(text)
     except ValueError:
@@ -224,7 +226,7 @@ def is_number(text: str) -> bool:
 
 
 def number(text: str, path: PathLike, line: int, what: str) -> float:
-    """A finite number; ValueError with the line for anything else."""
+    """The finite number that `text` spells. ValueError with the line for other texts."""
     where = f"{path}, line {line}: {what}"
     if not is_number(text):
         comma = re.fullmatch(r"[+-]?[0-9]+,[0-9]+", text)
@@ -246,12 +248,12 @@ def _binary(path: PathLike, progress: Progress | None) -> Iterator[io.BufferedIO
 
 
 def opened(path: PathLike, progress: Progress | None = None) -> io.BufferedReader:
-    """The file, read a megabyte at a time, each reported to `progress`; ~ is the home directory."""
+    """The open file, read in blocks of a megabyte that are reported to `progress`. ~ is the home directory."""
     return io.BufferedReader(_Counted(pathlib.Path(path).expanduser(), progress), 1 << 20)
 
 
 class _Counted(io.FileIO):
-    """A file that counts the bytes that are read of it."""
+    """A file that reports the number of bytes read from it."""
 
     def __init__(self, path: PathLike, progress: Progress | None) -> None:
         super().__init__(path, "rb")

@@ -1,8 +1,7 @@
-"""Taxi trips, zones and maps: trip records of the New York City TLC, counted from pickup zone to drop-off zone; which zones are kept;
-outlines of zones from GeoJSON, points from CSV, and how they are put beside the states of a dataset.
+"""Readers of the trip records of the New York City TLC, and of maps: outlines of zones from GeoJSON, points from CSV.
 
-A parquet file is read in batches of 65,536 rows of the two or three columns that count, so that memory does not grow with the file.
-pyarrow is imported when a file is read, and only then. Zones are matched by the rule of `dpjax._values`: 1, 1.0 and "1" are one zone.
+A parquet file is read in batches of 65,536 rows of the two or three needed columns, so that memory does not grow with the file. pyarrow is
+imported only when a file is read. Zones are matched by the rule of `dpjax._values`: 1, 1.0 and "1" are one zone.
 """
 
 from __future__ import annotations
@@ -39,13 +38,22 @@ def read_tlc_trips(
     lookup: PathLike | None = None,
     outlines: PathLike | None = None,
 ) -> Dataset:
-    """Trips counted by (pickup zone, drop-off zone); column names in any case.
+    """Counts of taxi trips by (pickup zone, drop-off zone). Needs pyarrow (`pip install 'dpjax[parquet]'`).
 
-    borough: both ends in this borough, by the zone lookup file `lookup`. zones: both ends in this list, which then is the list of
-    states, in its order, whether or not a trip touches them; otherwise the states are the zones that the kept trips touch.
-    keep_unknown: keep the ids 264 and 265, which mark unknown places. month: "2025-11", by pickup time. outlines: a GeoJSON file of
-    zone outlines, for maps. Trips without a zone (or, with `month`, without a pickup time) are dropped. All that is dropped is
-    in the report. Needs pyarrow (`pip install 'dpjax[parquet]'`); ValueError for a file that is not whole or lacks the columns.
+    Trips without a zone (or, with `month`, without a pickup time) are dropped. The report counts all dropped trips.
+
+    Args:
+        path: a parquet file of trip records; column names in any case.
+        borough: keep trips with both ends in this borough; needs `lookup`.
+        zones: keep trips with both ends in this list. It becomes the list of states, in its order, also for zones without trips. None: the
+            states are the zones of the kept trips.
+        keep_unknown: keep the ids 264 and 265, which mark unknown places.
+        month: keep trips with a pickup time in this month, such as "2025-11".
+        lookup: the TLC's zone lookup file.
+        outlines: a GeoJSON file of zone outlines, for maps.
+
+    Raises:
+        ValueError: for a file that is damaged or lacks the columns.
     """
     window = None if month is None else _month(month)
     pairs, read, dropped = _count(path, window)
@@ -72,7 +80,7 @@ def _month(text: str) -> tuple[int, int]:
 
 
 def _count(path: PathLike, window: tuple[int, int] | None) -> tuple[Pairs, int, dict[str, int]]:
-    """Counted pairs of zone ids, the number of trips read, and the numbers dropped for nulls and the month."""
+    """(counted pairs of zone ids, number of trips read, numbers dropped by reason)."""
     keys, counts = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     dropped = {"without a pickup or drop-off zone": 0}
     if window is not None:
@@ -90,7 +98,7 @@ def _count(path: PathLike, window: tuple[int, int] | None) -> tuple[Pairs, int, 
 
 
 def _keys(path: PathLike, columns: list[Any], window: tuple[int, int] | None, dropped: dict[str, int]) -> np.ndarray:
-    """pickup * 2**32 + drop-off of the batch's kept trips; what goes is added to `dropped`."""
+    """pickup * 2**32 + drop-off of the kept trips of a batch. Adds the numbers of dropped trips to `dropped`."""
     import pyarrow.compute as pc
 
     kept = pc.and_(columns[0].is_valid(), columns[1].is_valid()).to_numpy(zero_copy_only=False)
@@ -110,7 +118,7 @@ def _keys(path: PathLike, columns: list[Any], window: tuple[int, int] | None, dr
 
 
 def _batches(path: PathLike, timed: bool) -> Iterator[list[Any]]:
-    """The zone columns as int64 and, where `timed`, the pickup time, batch by batch."""
+    """Yield, batch by batch, the two zone columns as int64 and, if `timed`, the pickup time."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -120,7 +128,7 @@ def _batches(path: PathLike, timed: bool) -> Iterator[list[Any]]:
         if stream.peek(4)[:4] not in (b"PAR1", b"") and _is_text(stream.peek(1024)[:1024]):
             invalid_file(
                 path,
-                "it is text and no whole parquet file",
+                "it is text and not a parquet file",
                 "fetch the month as parquet, or count the trips and read them as od-counts",
             )
         file = pq.ParquetFile(stream)
@@ -143,7 +151,7 @@ def _is_text(block: bytes) -> bool:
 
 
 def _zone_ids(path: PathLike, column: Any, name: str) -> Any:
-    """The zones of a batch as int64, null where one is missing: NaN among floats, a word such as NA among texts."""
+    """The zones of a batch as int64. Missing ones are null: NaN among floats, a word such as NA among texts."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type):
@@ -175,7 +183,7 @@ def _plain_arrow_errors(path: PathLike, arrow_error: type[Exception]) -> Iterato
         yield
     except arrow_error as error:
         said = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
-        invalid_file(path, f"it is no whole parquet file with whole-number zones ({said[:120]})", "fetch it again")
+        invalid_file(path, f"it is not a complete parquet file with whole-number zones ({said[:120]})", "fetch it again")
 
 
 UNKNOWN = ("264", "265")  # the TLC's ids for "unknown" and "outside of the city"
@@ -197,7 +205,12 @@ def keep_zones(
     lookup: PathLike | None,
     zones: Sequence[Label] | None,
 ) -> tuple[dict[tuple[Label, Label], int], tuple[Label, ...], dict[str, int]]:
-    """The kept pairs, the states (`zones` in their order where given, else those that appear), the numbers dropped by reason."""
+    """(kept pairs, states, numbers dropped by reason). The states are `zones` in their order, or the zones of the kept pairs.
+
+    Args:
+        pairs: (pickup zone, drop-off zone) -> count.
+        keep_unknown, borough, lookup, zones: as in `read_tlc_trips`.
+    """
     kept, dropped = dict(pairs), dict[str, int]()
     if not keep_unknown:
         known = {z for pair in kept for z in pair if key_of(z) not in UNKNOWN}
@@ -216,7 +229,7 @@ def keep_zones(
 
 
 def zones_of(borough: str, lookup: PathLike | None) -> set[Label]:
-    """The zone ids of a borough, by the lookup file."""
+    """The zone ids of a borough in the lookup file."""
     if lookup is None:
         invalid(
             "lookup",
@@ -227,12 +240,14 @@ def zones_of(borough: str, lookup: PathLike | None) -> set[Label]:
     table = read_zone_lookup(lookup)
     found = {zone for zone, (name, _) in table.items() if name.lower() == borough.lower()}
     if not found:
-        invalid("borough", borough, f"{lookup} knows {', '.join(sorted({name for name, _ in table.values() if name}))}")
+        invalid(
+            "borough", borough, f"the boroughs in {lookup} are {', '.join(sorted({name for name, _ in table.values() if name}))}"
+        )
     return found
 
 
 def _within(pairs: Pairs, zones: Iterable[Label], reason: str, dropped: dict[str, int]) -> dict[tuple[Label, Label], int]:
-    """The pairs with both ends in `zones`; what goes is written into `dropped`."""
+    """The pairs with both ends in `zones`. Writes the number of dropped trips into `dropped`."""
     inside = frozenset(key_of(zone) for zone in zones)
     kept = {(a, b): count for (a, b), count in pairs.items() if key_of(a) in inside and key_of(b) in inside}
     dropped[reason] = sum(pairs.values()) - sum(kept.values())
@@ -245,20 +260,20 @@ Ring = Float64[np.ndarray, "_ 2"]
 def read_zone_outlines(path: PathLike) -> dict[Label, list[Ring]]:
     """Zone id -> the outer rings of its polygons, each (m, 2) longitude and latitude, from a GeoJSON feature collection.
 
-    The id is the property LocationID (in any case); features that share an id are put together. Holes are left out.
+    The id is the property LocationID (in any case). Features with the same id are joined. Holes are left out.
     """
     outlines: dict[Label, list[Ring]] = {}
     for place, feature in enumerate(_features(path)):
         properties = {str(name).lower(): value for name, value in (feature.get("properties") or {}).items()}
         identity = properties.get("locationid")
         if not isinstance(identity, int | str):
-            invalid_file(path, f"feature {place} has no property LocationID", "each needs the id of its zone")
+            invalid_file(path, f"feature {place} has no property LocationID", "add the id of the zone to each feature")
         outlines.setdefault(identity, []).extend(_outer_rings(path, place, feature.get("geometry") or {}))
     return outlines
 
 
 def read_points(path: PathLike) -> dict[Label, tuple[float, float]]:
-    """Id -> (longitude, latitude) from a CSV with columns LocationID or node or id, lon, lat; of a repeated id the first counts."""
+    """Id -> (longitude, latitude) from a CSV with columns LocationID or node or id, lon, lat. Of a repeated id the first point is used."""
     roles = {"id": ("locationid", "node", "id"), "longitude": ("lon", "longitude"), "latitude": ("lat", "latitude")}
     found = list(records(path, roles))[::-1]
     label = as_labels(cells[0] for _, cells in found)
@@ -266,10 +281,10 @@ def read_points(path: PathLike) -> dict[Label, tuple[float, float]]:
 
 
 def attach_outlines(dataset: Dataset, outlines: Mapping[Label, list[Ring]]) -> Dataset:
-    """The dataset with each state's outlines, and its position: the centroid of its largest polygon.
+    """The dataset with the outlines of each state, and as its position the centroid of its largest polygon.
 
-    A state without an outline gets an empty tuple and a note in the report, and then `positions` stays as it was; at least one
-    state must have an outline.
+    A state without an outline gets an empty tuple and a note in the report; then `positions` do not change. ValueError if no state has an
+    outline.
     """
     by_key = {key_of(label): found for label, found in outlines.items()}
     rings = tuple(tuple(by_key.get(key_of(label), [])) for label in dataset.labels)
@@ -284,7 +299,7 @@ def attach_outlines(dataset: Dataset, outlines: Mapping[Label, list[Ring]]) -> D
 
 
 def attach_points(dataset: Dataset, points: Mapping[Label, tuple[float, float]]) -> Dataset:
-    """The dataset with a position for every state; a state without a point is a ValueError."""
+    """The dataset with a position for every state. ValueError if a state has no point."""
     by_key = {key_of(label): point for label, point in points.items()}
     missing = [label for label in dataset.labels if key_of(label) not in by_key]
     require(not missing, "points", missing[:10], f"these states of {dataset.name} have no point; give one for each")
@@ -295,11 +310,11 @@ def _features(path: PathLike) -> list[dict[str, Any]]:
     try:
         features = json.loads("".join(text_lines(path)))["features"]
     except json.JSONDecodeError as error:
-        invalid_file(path, f"line {error.lineno} is not JSON ({error.msg})", "the file may be cut short, fetch it again")
+        invalid_file(path, f"line {error.lineno} is not JSON ({error.msg})", "the file may be cut short: fetch it again")
     except (KeyError, TypeError):
         features = None
     if not isinstance(features, list) or not all(isinstance(feature, dict) for feature in features):
-        invalid_file(path, "this is JSON but no GeoJSON feature collection", "give one with a list 'features'")
+        invalid_file(path, "this is JSON but not a GeoJSON feature collection", "give JSON with a list 'features'")
     return features
 
 
@@ -307,13 +322,13 @@ def _outer_rings(path: PathLike, place: int, geometry: dict[str, Any]) -> list[R
     kind, coordinates = geometry.get("type"), geometry.get("coordinates")
     polygons = {"Polygon": [coordinates], "MultiPolygon": coordinates}.get(str(kind))
     if not isinstance(polygons, list) or not polygons:
-        invalid_file(path, f"feature {place} is a {kind}", "outlines are a Polygon or a MultiPolygon")
+        invalid_file(path, f"feature {place} is a {kind}", "give outlines as a Polygon or a MultiPolygon")
     try:
         rings = [np.array(polygon[0], dtype=np.float64) for polygon in polygons]
     except (TypeError, ValueError, IndexError):
         rings = []
     if not rings or not all(ring.ndim == 2 and ring.shape[1] == 2 and np.isfinite(ring).all() for ring in rings):
-        invalid_file(path, f"feature {place} has coordinates that are no rings of longitude and latitude", "correct it")
+        invalid_file(path, f"feature {place} has coordinates that are not rings of longitude and latitude", "correct them")
     return rings
 
 
@@ -323,7 +338,7 @@ def _area(ring: Ring) -> float:
 
 
 def _centroid(ring: Ring) -> np.ndarray:
-    """The centroid of a polygon by the shoelace formula; the mean of its corners where it has no area."""
+    """The centroid of a polygon by the shoelace formula, or the mean of its corners if its area is 0."""
     if _area(ring) == 0:
         return ring.mean(axis=0)
     x, y = (ring - ring[0]).T

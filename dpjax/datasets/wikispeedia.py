@@ -1,12 +1,12 @@
-"""Wikispeedia's finished paths as SNAP publishes them, counted into clicks from page to page.
+"""Reader of Wikispeedia's finished paths, as SNAP publishes them: counts of clicks from page to page.
 
-A path is page;page;<;page..., where `<` is the back button of the game. It works on a stack: a page pushes itself, `<` pops to the
-previous page. The path A;B;<;C is counted by one of four rules:
+A path is page;page;<;page..., where `<` is the back button of the game. The game has a stack: a page is pushed, `<` pops to the previous
+page. The path A;B;<;C is counted by one of four rules:
 
     back-click   A->B, B->A, A->C   a back click is a transition to the page it returns to (the default)
     forward      A->B, A->C         the links that were clicked; a back click is not counted
-    final-path   A->C               the pages that were not taken back
-    ignore-back  A->B, B->C         the pages in the order in which they were opened, as if `<` were not there
+    final-path   A->C               the pages that were not left by a back click
+    ignore-back  A->B, B->C         the pages in the order in which they were opened, as if there were no `<`
 
 The default, restricted to the largest strongly connected class, has the size that the second paper reports (3,817 states).
 """
@@ -46,18 +46,23 @@ def read_wikispeedia(
     decode: bool = False,
     trajectories: bool = False,
 ) -> Dataset:
-    """Clicks between articles from `paths_finished.tsv`, plain, gzipped, or inside SNAP's `.tar.gz` archive.
+    """Counts of clicks between articles from `paths_finished.tsv`. Positions are no map: often visited articles are in the middle.
 
-    counting: one of the rules above. largest_class: keep the largest strongly connected class. decode: labels as text, not
-    URL-encoded as published. trajectories: also keep the paths, under the rule, that lie in the kept states. Positions place
-    often visited articles in the middle; they are no map. ValueError with the line number for a line that is not five cells with
-    a path in the fourth, and for a back click with no page to go back to.
+    Args:
+        path: the file, plain or gzipped, or SNAP's `.tar.gz` archive.
+        counting: one of the four rules of this module.
+        largest_class: keep only the largest strongly connected class.
+        decode: decode the labels, which are published URL-encoded.
+        trajectories: also keep the paths, under the rule, that stay in the kept states.
+
+    Raises:
+        ValueError: with the line number, for a line without five cells and a path in the fourth, and for a back click at the first page.
     """
     rules = {"back-click": _back_click, "forward": _forward, "final-path": _final_path, "ignore-back": _ignore_back}
     if counting not in rules:
         invalid("counting", counting, f"choose one of {', '.join(rules)}")
     if trajectories and counting == "forward":
-        invalid("trajectories", trajectories, "by the rule forward a path jumps back; choose another rule, or no paths")
+        invalid("trajectories", trajectories, "under the rule forward a path has jumps: choose another rule or trajectories=False")
     path = pathlib.Path(path).expanduser()
     counted: Counter[tuple[str, str]] = Counter()
     walks: list[list[str]] = []
@@ -67,7 +72,7 @@ def read_wikispeedia(
         if trajectories and clicks:
             walks.append([clicks[0][0], *(target for _, target in clicks)])
     if not counted:
-        invalid_file(path, "it holds no click", "give a file of finished paths")
+        invalid_file(path, "it contains no click", "give a file of finished paths")
     data = _dataset(path, counted, counting, walks if trajectories else None, decode)
     if not largest_class:
         return data
@@ -95,7 +100,7 @@ def _dataset(
 
 
 def _paths(path: PathLike) -> Iterator[tuple[int, list[str]]]:
-    """Line number and pages of every path."""
+    """Yield (line number, pages) of every path."""
     with _lines(path) as lines:
         for line, text in enumerate(lines, start=1):
             if text.startswith("#") or not text.strip():
@@ -106,13 +111,13 @@ def _paths(path: PathLike) -> Iterator[tuple[int, list[str]]]:
                 invalid(f"{path}, line {line}: the number of cells", len(cells), remedy)
             pages = cells[_PATH_COLUMN].split(";")
             if not all(pages) or pages[0] == BACK:
-                invalid(f"{path}, line {line}: the path", cells[_PATH_COLUMN], "it starts with a page, and no page is nameless")
+                invalid(f"{path}, line {line}: the path", cells[_PATH_COLUMN], "start it with a page and give every page a name")
             yield line, pages
 
 
 @contextlib.contextmanager
 def _lines(path: PathLike) -> Iterator[Iterator[str]]:
-    """The text lines of the file, or of the one member called paths_finished.tsv of an archive."""
+    """The text lines of the file, or of the member paths_finished.tsv of an archive."""
     with plain_errors(path):
         if not _is_archive(path):
             yield text_lines(path)
@@ -131,14 +136,14 @@ def _is_archive(path: PathLike) -> bool:
 
 
 def _walk(pages: list[str], path: PathLike, line: int, on_page: Step, on_back: Step) -> list[str]:
-    """Play a path: `on_page(previous, page)` for a click, `on_back(page, previous)` for a back click; the stack at the end."""
+    """Replay a path and return the final stack. Calls `on_page(previous, page)` for a click, `on_back(page, previous)` for a back click."""
     stack = [pages[0]]
     for page in pages[1:]:
         if page != BACK:
             on_page(stack[-1], page)
             stack.append(page)
         elif len(stack) == 1:
-            invalid(f"{path}, line {line}: the path", ";".join(pages), "a back click < needs a page before to go back to")
+            invalid(f"{path}, line {line}: the path", ";".join(pages), "a back click < needs a page to return to: correct the path")
         else:
             left = stack.pop()
             on_back(left, stack[-1])

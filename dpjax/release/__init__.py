@@ -1,18 +1,18 @@
-"""release: publishing real data. Exact arithmetic, the operating system's entropy, a privacy statement.
+"""release: publish real records with exact arithmetic, the operating system's entropy and a privacy statement.
 
-statement           what every release says, of a model or of a stream: claims as values, the statement made of them
-plan                the release of a model: what is public, the price, the one step that reads the records
-stream              the release of a stream of states, the same way; `trajectory` holds its mechanism, exactly
-ledger              a budget for one data set
-records             the public lists, and the records, read without quoting them
-secret              what is held of the records meanwhile, a bounded sample of each person's, and errors that quote nothing
+statement           the claims of a release as values, and the privacy statement made from them
+plan                the release of a model: its public parameters, its price, the one step that reads the records
+stream              the same for a stream of states; `trajectory` has its mechanism in exact arithmetic
+ledger              the privacy budget of one data set
+records             readers of the public lists and of the records; errors quote no content
+secret              the records in memory, a bounded sample of each person's records, and errors that quote no content
 selection           a private support, its exact cost, and the true delta of an earlier statement
 model               the private model, drawn by an exact sampler of `dpjax.counts`; its files; the private report
-error_bars          what a receiver can say, from the release alone
-needs               what a release will need of memory and disk
+error_bars          error bars that a receiver computes from the release alone
+needs               the memory and disk space that a release needs
 
-The random decisions are those of `dpjax._exact`: whole numbers and the operating system's entropy.
-Nothing here takes a seed, and no float reaches a random decision.
+Random decisions come from `dpjax._exact`: whole numbers and the operating system's entropy. No function takes a seed, and no float enters
+a random decision.
 """
 
 from dpjax.release.error_bars import error_bars

@@ -1,28 +1,28 @@
-"""Error bars that a receiver computes from a release alone, and of which shares they speak.
+"""Error bars that a receiver computes from a release alone, and the shares for which they hold.
 
-*Noisy counts* (`noise_bars`). A cell's noisy count is y = c + Z, those of the other m - 1 supported cells of its row sum to Y = C + Z', Z' a sum
-of m - 1 independent draws of the same public law, independent of Z. With |Z| <= q and |Z'| <= q' each but for a probability of (1 - level)/2, the
-share c/(c + C) rises in c and falls in C, so with probability at least `level`
+*Noisy counts* (`noise_bars`). The noisy count of a cell is y = c + Z. The noisy counts of the other m - 1 supported cells of its row sum to
+Y = C + Z', where Z' is a sum of m - 1 independent draws from the same public law, independent of Z. Let |Z| <= q and |Z'| <= q' each hold except
+with probability (1 - level)/2. The share c/(c + C) increases in c and decreases in C, so with probability at least `level`
 
     (y - q)^+ / ((y - q)^+ + Y + q') <= c/(c + C) <= (y + q)/(y + q + (Y - q')^+),
 
-and 0 and 1 where a denominator is not positive. q is exact, q' from the law of the sum, by Fourier transform, its round-off added. A row
-without a record has no shares, and the interval says nothing of it.
+with 0 and 1 where a denominator is not positive. q is exact. q' comes from the law of the sum, by Fourier transform, with its round-off added.
+A row without records has no shares, and its interval has no meaning.
 
-*Draws from Dirichlet rows.* Let A be a row's concentration, M its draws, x the draws of a cell, m the cell's mean, which is the smoothed share
-(c + alpha)/(N + n alpha) in Theorem 7's form and the share itself in the paper's. Then x/M has mean m and variance m (1 - m) v(A),
-v(A) = (M + A)/(M (A + 1)), which falls as A grows (M > 1). The release states a public A_0 <= A (that of an empty row), so by Chebyshev, for
-every database and every cell,
+*Draws from Dirichlet rows.* Let A be the concentration of a row, M its draws, x the draws of a cell and m the mean of the cell: the smoothed
+share (c + alpha)/(N + n alpha) in the form of Theorem 7, the share itself in the paper's form. Then x/M has mean m and variance m (1 - m) v(A),
+v(A) = (M + A)/(M (A + 1)), which decreases in A (M > 1). The release states a public A_0 <= A, the concentration of an empty row. So by
+Chebyshev's inequality, for every database and every cell,
 
-    P( (x/M - m)^2 <= m (1 - m) v(A_0) z^2 ) >= level,    z^2 = 1/(1 - level),
+    P( (x/M - m)^2 <= m (1 - m) v(A_0) z^2 ) >= level,    z^2 = 1/(1 - level).
 
-and the m that satisfy the inequality form an interval, the roots of a quadratic (Wilson's with v in place of 1/M). How far m is from the
-share c/N depends on N, which is private. Who knows N, or believes it, gets an interval of the share: A = s (N + n alpha) is then known, and
-c/N = m (1 + n alpha/N) - alpha/N.
+The m that satisfy the inequality form an interval between the roots of a quadratic (Wilson's interval with v in place of 1/M). The distance of m
+from the share c/N depends on N, which is private. A receiver who knows or assumes N gets an interval of the share: then A = s (N + n alpha) is
+known, and c/N = m (1 + n alpha/N) - alpha/N.
 
-*Where persons are protected* c, C and N count the records that were kept of them. The bars speak of the shares among these and of no others:
-leaving records out moves the shares by an amount that the release does not tell, and the shares among all records of the persons may lie
-outside far more often than 1 - level. Every result says so in its attribute `speaks_of`.
+*If persons are protected*, c, C and N count the records that were kept of them. The bars hold for the shares among these records and for no
+others: leaving records out moves the shares by an amount that the release does not reveal. The shares among all records of the persons may lie
+outside the bars far more often than 1 - level. The attribute `speaks_of` of every result says so.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ if TYPE_CHECKING:
     import xarray as xr
 
 _ROUND_OFF = 1e-12
-BARS = "dpjax.release.error_bars(FOLDER) computes them from this release alone; they speak of {of}"
+BARS = "dpjax.release.error_bars(FOLDER) computes them from this release alone; they hold for {of}"
 KEPT = (
-    "the shares among the records kept, at most {records} of a person, within the support. Of the shares among all records of the persons nothing"
+    "the shares among the records kept, at most {records} of a person, within the support. For the shares among all records of the persons nothing"
     " is promised: they may lie outside the bars far more often"
 )
 SUPPORTED = "the shares among the records within the support"
 
 
 def speaks_of(statement: Mapping[str, Any]) -> str:
-    """Of which shares the error bars of a release with this statement speak."""
+    """The shares for which the error bars of a release with this statement hold, as a phrase."""
     records = statement.get("records_a_person")
     return SUPPORTED if records is None else KEPT.format(records=records)
 
 
 def noise_bars(data: Any, level: float) -> dict[str, np.ndarray]:
-    """`estimate`, `standard_error` (that of the noise, to first order), `lower`, `upper`, each (from, to)."""
+    """The error bars of noisy counts: `estimate`, `standard_error` (of the noise, to first order), `lower`, `upper`, each (from, to)."""
     require(level < 1 - 1e-9, "level", level, "give a level below 1 - 1e-9")
     support, y = data.supported.values.astype(bool), data.noisy_count.values.astype(np.float64)
     pmf, variance = _noise(data.attrs)
@@ -81,7 +81,7 @@ def noise_bars(data: Any, level: float) -> dict[str, np.ndarray]:
 
 
 def quantile(pmf: Pmf, cells: int, tail: float) -> int:
-    """The least q with P(|sum of `cells` draws| > q) <= tail, rounded up where round-off may matter."""
+    """The smallest q with P(|sum of `cells` draws| > q) <= tail, rounded up where round-off may matter."""
     reach = reach_of(pmf, 1e-18)
     width = cells * 2 * reach + 1
     length = fft.next_fast_len(width, real=True)
@@ -91,11 +91,11 @@ def quantile(pmf: Pmf, cells: int, tail: float) -> int:
 
 
 def _noise(attributes: Any) -> tuple[Pmf, float]:
-    """The law of the noise that a release states, and its variance."""
+    """(law of the noise that a release states, its variance)."""
     facts = {**json.loads(attributes["privacy_statement"]), **attributes}
     kind = mechanism(facts["form"])
     if not issubclass(kind, NoiseMechanism):
-        invalid("form", kind.name, "its noise is not known: a mechanism of noisy counts is a NoiseMechanism")
+        invalid("form", kind.name, "its noise is not known: a mechanism of noisy counts must be a NoiseMechanism")
     noise = kind.released(facts)
     return noise.pmf, noise.noise_variance
 
@@ -106,27 +106,30 @@ def _ratio(part: np.ndarray, rest: np.ndarray, otherwise: float) -> np.ndarray:
 
 
 def error_bars(release: Any, *, level: float = 0.95, row_records: Any = None) -> xr.Dataset:
-    """`estimate`, `standard_error`, `lower`, `upper` (from, to) of a release: its netCDF file, its folder, or the opened dataset.
+    """The error bars of a release: `estimate`, `standard_error`, `lower` and `upper`, each (from, to), NaN outside the support.
 
-    row_records: None (the cells' means; nothing but the release is used), or the receiver's own knowledge of how many records each
-    row holds, one number or one a row: the shares themselves. level: of each cell by itself; the intervals rest on Chebyshev's
-    inequality and are wide. `standard_error` is the root of the largest variance at the estimate. NaN outside the support.
+    For draws from Dirichlet rows the intervals rest on Chebyshev's inequality and are wide, and `standard_error` is the root of the largest
+    variance at the estimate. The attribute `speaks_of` of the result and of each variable says for which shares the bars hold. If persons are
+    protected, these are the shares among the kept records; nothing is promised for the shares among all records.
 
-    Attribute `speaks_of`, of the result and of each variable: of which shares the bars speak. Where persons are protected these are the shares
-    among the records kept of them; of the shares among all their records nothing is promised.
+    Args:
+        release: the folder of the release, its netCDF file, or the opened dataset.
+        level: probability that the interval of a cell holds, for each cell alone, strictly between 0 and 1.
+        row_records: None for bars on the means of the cells, from the release alone. Or the number of records of each row, one number or
+            one per row, if the receiver knows it: bars on the shares.
     """
     require(0 < level < 1, "level", level, "give a probability strictly between 0 and 1")
     data = _opened(release)
     support = data.supported.values.astype(bool)
     if "noisy_count" in data:
-        require(row_records is None, "row_records", row_records, "noisy counts tell their row's total: leave it out")
+        require(row_records is None, "row_records", row_records, "noisy counts give the total of the row: leave it out")
         return _labelled(data, support, list(noise_bars(data, level).values()), np.ones_like(support))
     drawn = data.draws.values.sum(axis=1, keepdims=True)
     least = data.least_concentration.values[:, None]
     cells = support.sum(axis=1, keepdims=True)
     stretch, shift = np.ones_like(least), np.zeros_like(least)
     if row_records is not None:
-        require("pseudocount" in data.attrs, "row_records", row_records, "this form's row totals are public: leave it out")
+        require("pseudocount" in data.attrs, "row_records", row_records, "the row totals of this form are public: leave it out")
         records = np.broadcast_to(np.asarray(row_records, dtype=np.float64), data.sizes["from"])[:, None]
         require(bool((records > 0).all()), "row_records", row_records, "give positive numbers")
         stretch = 1 + cells * data.attrs["pseudocount"] / records
@@ -141,7 +144,7 @@ def error_bars(release: Any, *, level: float = 0.95, row_records: Any = None) ->
 
 
 def _interval(share: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The m with (share - m)^2 <= m (1 - m) spread."""
+    """The end points of the interval of m with (share - m)^2 <= m (1 - m) spread."""
     middle = share + spread / 2
     root = np.sqrt(spread * share * (1 - share) + spread**2 / 4)
     return (middle - root) / (1 + spread), (middle + root) / (1 + spread)

@@ -1,11 +1,11 @@
-"""A ledger of what has been released from one data set, and a budget that it refuses to pass.
+"""A ledger of the releases from one data set, with a privacy budget that they cannot exceed together.
 
-Basic composition: releases of (epsilon_i, delta_i) under one adjacency, chosen after seeing one another or not, are together (sum
-epsilon_i, sum delta_i)-private. The sums are exact (rationals), so that a budget of 1 takes ten releases of 0.1 and not nine.
+Basic composition: releases of (epsilon_i, delta_i) under one adjacency are together (sum epsilon_i, sum delta_i)-private, also if each is
+chosen after the others were seen. The sums are exact (rationals): a budget of 1 allows ten releases of 0.1, not nine.
 
-One JSON file, changed under a lock in a file beside it and replaced in one step. It is made with its first release, so that a release
-which is refused leaves none. A release is charged before it is drawn: a run that then fails has spent its budget, which errs on the
-safe side.
+The ledger is one JSON file. It is changed under a lock file beside it and replaced in one step. The first release creates it, so that a
+refused release leaves no ledger. A release is charged before it is drawn. If drawing fails, the budget is spent all the same: this errs
+on the safe side.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from dpjax._rationals import decimal_down, decimal_up, shown
 Amounts = tuple[float, float]
 FORMAT = "dpjax ledger, version 1"
 _AMOUNTS = ("epsilon", "delta")
-_LARGEST = Fraction(sys.float_info.max)  # what a sentence says of two finite amounts whose sum is above it
+_LARGEST = Fraction(sys.float_info.max)  # shown in a message if the sum of two finite amounts exceeds it
 
 
 class Budget(NamedTuple):
-    """What one data set may spend in all: epsilon (nats) and delta, as they were written."""
+    """The total that one data set may spend: epsilon (nats) and delta, as they were written."""
 
     data_set: str
     adjacency: str
@@ -41,7 +41,7 @@ class Budget(NamedTuple):
 
 
 class Charge(NamedTuple):
-    """What one release spends."""
+    """The epsilon (nats) and delta of one release; `what` describes it."""
 
     epsilon: float
     delta: float
@@ -49,9 +49,12 @@ class Charge(NamedTuple):
 
 
 class Due(NamedTuple):
-    """What a release owes: the neighbouring relation under which the ledger adds, its charge, and one that it shares with those before it.
+    """The charge of a release.
 
-    once: a release that this one rests on, charged with it unless one of that name is in the ledger already.
+    Attributes:
+        neighbours: the neighbouring relation under which the ledger adds.
+        amount: the charge of the release itself.
+        once: the charge of another release that this one uses. It is charged only if the ledger has no charge of that name yet.
     """
 
     neighbours: str
@@ -62,12 +65,18 @@ class Due(NamedTuple):
 def charge(
     path: pathlib.Path, data_set: str, adjacency: str, amount: Charge, *, once: Charge | None = None, budget: Amounts | None = None
 ) -> tuple[float, float]:
-    """Add a release; returns what is left. ValueError, and nothing changed, where the budget would be passed.
+    """Charge a release to the ledger and return what is left, (epsilon, delta).
 
-    once: a release that this one rests on, charged with it unless one of that name (`what`) is in the ledger already. budget:
-    (epsilon, delta) of the ledger, which is made with this release unless it is there; ValueError where it is there with another.
+    Args:
+        path: the file of the ledger.
+        data_set: the name of the data set in the ledger.
+        adjacency: the neighbouring relation; budgets under different relations do not add.
+        amount: the charge.
+        once: the charge of another release that this one uses; charged only if the ledger has none of that name (`what`) yet.
+        budget: (epsilon, delta) with which the ledger is created if it does not exist.
 
-    ValueError also for a ledger of another data set or adjacency, since budgets under different adjacencies do not add.
+    Raises:
+        ValueError: if the budget is too small, or the ledger has another data set, adjacency or budget. Nothing changes then.
     """
     whole = _budget(data_set, adjacency, budget)
     with _locked(path):
@@ -82,7 +91,7 @@ def charge(
 def check_affordable(
     path: pathlib.Path, data_set: str, adjacency: str, amount: Charge, *, once: Charge | None = None, budget: Amounts | None = None
 ) -> tuple[float, float]:
-    """What would be left after a charge; the same errors as `charge`, and nothing changed or made."""
+    """What would be left after a charge. Raises the errors of `charge`; changes and creates nothing."""
     whole = _budget(data_set, adjacency, budget)
     _check_folder(path)
     return _after(_load(path, whole), path, (data_set, adjacency), amount, once)[1]
@@ -91,14 +100,16 @@ def check_affordable(
 def _after(
     ledger: dict[str, Any], path: pathlib.Path, unit: tuple[str, str], amount: Charge, once: Charge | None
 ) -> tuple[list[Charge], tuple[float, float]]:
-    """What is to be charged, and what is left then."""
+    """(charges to add, what is left after them)."""
     known = once is None or any(release["what"] == once.what for release in ledger["releases"])
     charged = [amount] if known or once is None else [once, amount]
     for one in charged:
         _check_amounts("", one.epsilon, one.delta)
     data_set, adjacency = unit
-    require(ledger["data_set"] == data_set, "data_set", data_set, f"the ledger {path} is that of another data set")
-    require(ledger["adjacency"] == adjacency, "adjacency", adjacency, f"the ledger adds up under {ledger['adjacency']!r} alone")
+    require(ledger["data_set"] == data_set, "data_set", data_set, f"the ledger {path} belongs to another data set")
+    require(
+        ledger["adjacency"] == adjacency, "adjacency", adjacency, f"the ledger adds only releases under {ledger['adjacency']!r}"
+    )
     left = []
     for name in _AMOUNTS:
         spent = _sum(ledger["releases"], name)
@@ -116,19 +127,19 @@ def _sum(releases: list[dict[str, Any]], name: str) -> Fraction:
 
 
 def _load(path: pathlib.Path, budget: Budget | None = None) -> dict[str, Any]:
-    """The ledger, checked; with a budget a new one where there is none, and ValueError where the one there has another."""
+    """The ledger, checked. With a budget: a new ledger if no file exists, ValueError if the file has another budget."""
     if budget is not None and not path.exists():
         return {"format": FORMAT, **budget._asdict(), "releases": []}
     require(path.exists(), "ledger", str(path), "no such file exists: give a budget to make it")
     ledger: Any = None
     if path.is_file():
-        with contextlib.suppress(OSError, ValueError, RecursionError):  # not readable, no text, no JSON, or nested without end
+        with contextlib.suppress(OSError, ValueError, RecursionError):  # not readable, not text, not JSON, or nested too deeply
             ledger = json.loads(path.read_text(encoding="utf-8"))
     require(
         _is_whole(ledger),
         "ledger",
         str(path),
-        "it is not a ledger of dpjax, or is damaged: give another; nothing is released with it",
+        "it is not a ledger of dpjax, or it is damaged: give another file",
     )
     same = budget is None or all(ledger[name] == value for name, value in budget._asdict().items())
     require(same, "ledger", str(path), "it exists with another data set, adjacency or budget, which cannot be changed")
@@ -136,7 +147,7 @@ def _load(path: pathlib.Path, budget: Budget | None = None) -> dict[str, Any]:
 
 
 def _is_whole(ledger: Any) -> bool:
-    """Whether it is what `charge` writes: amounts that are numbers, and no more spent than there is."""
+    """Whether `charge` can have written it: all amounts are numbers, and no more is spent than the budget."""
     if not isinstance(ledger, dict) or ledger.get("format") != FORMAT or not isinstance(ledger.get("releases"), list):
         return False
     if not all(isinstance(ledger.get(name), str) for name in ("data_set", "adjacency")):
@@ -157,13 +168,15 @@ def _store(path: pathlib.Path, ledger: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def _locked(path: pathlib.Path) -> Iterator[None]:
-    """Alone with the ledger, waiting for the process that has it."""
+    """Context manager that holds the lock of the ledger; it waits while another process holds it."""
     _check_folder(path)
     target = path.resolve()
     try:
         handle = os.open(target.with_name(f"{target.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
-        invalid("ledger", str(path), f"its lock cannot be made beside it ({error.strerror}): give a ledger in a folder of yours")
+        invalid(
+            "ledger", str(path), f"its lock file cannot be made ({error.strerror}): give a ledger in a folder that you can write to"
+        )
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

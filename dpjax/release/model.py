@@ -2,29 +2,30 @@
 
     counts -> support (public, or selected privately) -> whole weights of each row's urn -> draws -> probabilities
 
-*The model* holds, for each state, how often each of its transitions came up in M draws from its private row. The probability of a supported cell
-drawn x times of M is (x + 1/2)/(M + n/2), n the row's supported cells: a function of the draws alone, and never 0, so that the support is the
-public one and log P is finite. A row that says nothing of the data (one supported cell; no mechanism for it) is not drawn, M = 0 there, and the
-formula gives the uniform row. Where the form is one of noisy counts the probability is max(y, 1/2) over the row's sum, and the rest does not apply.
+*The model* has, for each state, the number of times that each transition was drawn in M draws from the private row. The probability of a
+supported cell with x of M draws is (x + 1/2)/(M + n/2), where n is the number of supported cells of the row. It depends on the draws alone and
+is never 0, so the support is the public one and log P is finite. A row that contains nothing of the data (one supported cell, or no mechanism)
+is not drawn: M = 0, and the formula gives the uniform row. For noisy counts y the probability is max(y, 1/2) over the sum of the row, and
+the rest of this paragraph does not apply.
 
-M is public: it is fixed from the form's parameters and public planning figures, before the data. The draws of a cell of mean m have
-variance m (1 - m)/(A + 1) * (M + A)/M, A the row's concentration: A/M more than the row itself. M = A/EXTRA adds 5 % of it.
+M is public: it is fixed from the form's parameters and the public planning figures, before the data are read. The draws of a cell of mean m
+have variance m (1 - m)/(A + 1) * (M + A)/M, where A is the concentration of the row: A/M more than the private row itself. M = A/EXTRA adds 5 %.
 
 *The files* (`write_release`), all of them or none:
 
     model.csv        probabilities; first line and first column are the labels (pandas: `read_csv(...,
                      index_col=0, dtype={"from": str}, keep_default_na=False)`)
     model.nc         the same with the whole-number draws (or noisy counts), the support, the public parameters and the statement (netCDF 4, xarray)
-    statement.txt    the privacy statement in words
-    statement.json   the same for machines
+    statement.txt    the privacy statement as text
+    statement.json   the privacy statement as plain values
 
-A label that a spreadsheet would run as a formula (it begins with = + - @, a tab or a carriage return and is no number), and one that begins with
-an apostrophe itself, is written with an apostrophe before it in model.csv, and as it is in model.nc: who takes one apostrophe off what begins
-with one has the labels back.
+A spreadsheet would run a label as a formula if it begins with = + - @, a tab or a carriage return and is not a number. In model.csv such a
+label, and a label that begins with an apostrophe, gets an apostrophe in front. To get the labels back, remove one apostrophe from each label
+that begins with one. model.nc has the labels unchanged.
 
-*The report* for the data holder (`private_report`): SECRET, written only where it is asked for, to a file of its own. It compares the release
-with the records row by row and says what the reader dropped. Where persons are protected it gives two errors: from the records kept of them, of
-which the error bars speak, and from all records, of which they promise nothing. Publishing it would undo the release.
+*The report* for the data holder (`private_report`) is SECRET. It is written only on request, to a file of its own. It compares the release with
+the records row by row and says what the reader dropped. If persons are protected, it gives two errors: from the records kept of them, for which
+the error bars hold, and from all records, for which they promise nothing. Publishing the report would undo the release.
 """
 
 from __future__ import annotations
@@ -60,9 +61,14 @@ LEAST_ROW = 100
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class PrivateModel:
-    """What is released. draws, support: (n, n), whole numbers and booleans; least_concentrations: (n,), public.
+    """The released model.
 
-    noisy: `draws` are noisy counts, possibly negative, and not draws from a row.
+    Args:
+        labels: labels of the n states.
+        draws: (n, n) whole numbers: draws of each cell, or noisy counts.
+        support: (n, n) booleans.
+        least_concentrations: (n,) public lower bounds on the concentration of each row.
+        noisy: `draws` are noisy counts, possibly negative, and not draws from rows.
     """
 
     labels: tuple[str, ...]
@@ -73,26 +79,26 @@ class PrivateModel:
 
     @property
     def probabilities(self) -> np.ndarray:
-        """(n, n) float64, rows sum to one; positive on the support and 0 outside."""
+        """The transition matrix, (n, n) float64: rows sum to 1; entries are positive on the support and 0 outside."""
         return (floored if self.noisy else smoothed)(self.draws, self.support)
 
 
 def smoothed(draws: np.ndarray, support: np.ndarray) -> np.ndarray:
-    """(x + 1/2)/(M + n/2) on the support, M the row's draws and n its supported cells; 0 outside."""
+    """(x + 1/2)/(M + n/2) on the support, 0 outside. M: draws of the row; n: its supported cells."""
     halves = np.where(support, 2.0 * draws + 1.0, 0.0)
     return halves / halves.sum(axis=1, keepdims=True)
 
 
 def floored(counts: np.ndarray, support: np.ndarray) -> np.ndarray:
-    """max(y, 1/2) over the row's sum on the support, y noisy counts; 0 outside."""
+    """max(y, 1/2) over the sum of the row on the support, 0 outside. y: noisy counts."""
     kept = np.where(support, np.maximum(counts, FLOOR), 0.0)
     return kept / kept.sum(axis=1, keepdims=True)
 
 
 def resolution(concentrations: np.ndarray) -> np.ndarray:
-    """Draws a row (rows,) that add 5 % to the variance of rows of these public concentrations, within what time allows.
+    """Draws for each row, (rows,), that add 5 % to the variance of rows with these public concentrations.
 
-    At most 2^22 a row and 2^27 in all, at least 100: the share added is A/M wherever the limits bind.
+    At least 100 and at most 2^22 per row, and at most 2^27 in all. Where a limit binds, the draws add the share A/M.
     """
     most = min(LARGEST_ROW, LARGEST_TOTAL // len(concentrations))
     wanted = np.ceil(np.minimum(concentrations / EXTRA, most))
@@ -102,14 +108,22 @@ def resolution(concentrations: np.ndarray) -> np.ndarray:
 def draw_model(
     pairs: Pairs, labels: tuple[str, ...], *, form: ExactSampler, support: np.ndarray, draws: np.ndarray
 ) -> PrivateModel:
-    """One release of the counts; records outside the support are left out, which the guarantee covers.
+    """One release of the counts. Records outside the support are left out, which the guarantee covers.
 
-    support: (n, n) booleans, public or privately selected. draws: (n,), public.
+    Args:
+        pairs: (from, to) by index -> count. SECRET.
+        labels: the public labels of the n states.
+        form: the exact sampler.
+        support: (n, n) booleans, public or privately selected.
+        draws: (n,) public numbers of draws.
     """
     exactly(form)
     n = len(labels)
     require(
-        support.shape == (n, n) and draws.shape == (n,), "support, draws", (support.shape, draws.shape), f"they go with {n} labels"
+        support.shape == (n, n) and draws.shape == (n,),
+        "support, draws",
+        (support.shape, draws.shape),
+        f"give shapes ({n}, {n}) and ({n},)",
     )
     require(bool(support.any(axis=1).all()), "support", None, "give every state an allowed transition", problem="has an empty row")
     by_row = _by_row(pairs)
@@ -125,7 +139,7 @@ def draw_model(
 
 
 def supported_totals(pairs: Pairs, support: np.ndarray) -> list[int]:
-    """Records of each row inside the support: for a form whose row totals are public."""
+    """The number of records of each row inside the support, for a form with public row totals."""
     totals = [0] * len(support)
     for (i, j), count in pairs.items():
         totals[i] += count if support[i, j] else 0
@@ -143,12 +157,12 @@ _HEAD = (
     "PRIVATE - DO NOT PUBLISH. This report is computed from the records without any privacy protection.",
     "It belongs to the holder of the data; publishing it, or a sentence of it, undoes the protection of the release.",
 )
-_KEPT = "the records kept, of which the error bars speak"
-_ALL = "all records, of which the error bars promise nothing"
+_KEPT = "the records kept, for which the error bars hold"
+_ALL = "all records, for which the error bars promise nothing"
 
 
 class _Errors(NamedTuple):
-    """Of a release against some records: counts and totals within the support, records outside it, total variation of each row."""
+    """A release compared with records: counts and totals in the support, records outside it, total variation of each row."""
 
     counts: np.ndarray
     totals: np.ndarray
@@ -157,11 +171,11 @@ class _Errors(NamedTuple):
 
     @property
     def seen(self) -> np.ndarray:
-        """Which rows have a record."""
+        """Whether each row has a record."""
         return self.totals > 0
 
     def in_words(self, of: str) -> list[str]:
-        """The mean over records and the largest, where there is a record."""
+        """A line with the mean error over records and the largest error; no line without records."""
         if not self.seen.any():
             return []
         mean = float((self.errors * self.totals).sum() / self.totals.sum())
@@ -170,19 +184,20 @@ class _Errors(NamedTuple):
         ]
 
     def column(self, i: int) -> str:
-        """The error of a row; nothing is said of a row without a record."""
+        """The error of row i as text; "-" for a row without records."""
         return f"{self.errors[i]:.4f}" if self.seen[i] else "-"
 
 
 def reading_report(records: Records) -> str:
-    """How many records were read, used and dropped, for which reason, and how the file was read; nothing else is computed from them."""
+    """The text on how many records were read, used and dropped, why, and how the file was read. PRIVATE. Computes nothing else."""
     return "\n".join([*_HEAD, "", *records.in_words()]) + "\n"
 
 
 def private_report(records: Records, model: PrivateModel) -> str:
-    """Rows by size: records, cells seen, cells supported, total variation between the release and the observed shares.
+    """The report for the data holder. PRIVATE.
 
-    With persons: from the shares of the records kept, and from those of all records.
+    For each row, largest first: records, cells seen, cells supported, and total variation between the release and the observed shares. With
+    persons, the error from the shares of the kept records and the error from the shares of all records.
     """
     n, persons = len(model.labels), records.bound is not None
     kept, every = (_compared(counts, model) for counts in (records.counts, records.everything))
@@ -225,7 +240,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
 
 
 def write_release(model: PrivateModel, statement: Mapping[str, Any], out: pathlib.Path) -> None:
-    """Write the folder `out`, which must not exist; on any failure nothing is left."""
+    """Write the release into the folder `out`, which must not exist. If writing fails, nothing remains."""
     atomic.check_absent(out, "--out")
     said = Statement(statement)
     atomic.write_folder(
@@ -240,18 +255,18 @@ def write_release(model: PrivateModel, statement: Mapping[str, Any], out: pathli
 
 
 def write_private(path: pathlib.Path, text: str) -> None:
-    """`text` in a file that its owner alone may read, whole or not at all; nothing may be there."""
+    """Write `text` to a new file that only its owner can read. If writing fails, no file remains."""
     atomic.check_absent(path, "--private-report")
     atomic.write_owned(path, text)
 
 
 def write_reading_report(path: pathlib.Path, records: Records) -> None:
-    """The reading report in a file that its owner alone may read, before anything is drawn."""
+    """Write the reading report to a new file that only its owner can read."""
     write_private(path, reading_report(records))
 
 
 def dataset(model: PrivateModel, statement: Mapping[str, Any]) -> xr.Dataset:
-    """The release as one labelled dataset."""
+    """The release as one labelled xarray dataset."""
     import xarray as xr
 
     labels = np.array(model.labels, dtype=object)
@@ -273,7 +288,7 @@ def _drawn(model: PrivateModel) -> dict[str, Any]:
 
 
 def read_release(path: pathlib.Path | str) -> xr.Dataset:
-    """The labelled dataset of a release, its folder or the model.nc in it, loaded."""
+    """The labelled dataset of a release, loaded into memory. path: its folder, or the file model.nc in it."""
     import xarray as xr
 
     file = pathlib.Path(path) / MODEL_FILE if os.path.isdir(path) else path
@@ -282,7 +297,7 @@ def read_release(path: pathlib.Path | str) -> xr.Dataset:
 
 
 def spreadsheet_safe(label: str) -> str:
-    """The label, with an apostrophe before what a spreadsheet would run or what begins with one; no two labels become one."""
+    """The label, with an apostrophe in front if a spreadsheet would run it or if it begins with one. Distinct labels stay distinct."""
     return f"'{label}" if _FORMULA.match(label) and not _NUMBER.fullmatch(label) else label
 
 

@@ -1,15 +1,16 @@
-"""What a release will need of memory and disk, from public numbers alone, and what the machine has: asked before anything is charged.
+"""The memory and disk space that a release needs, from public numbers alone, checked before anything is charged.
 
-A release of n states holds dense (n, n) tables: the support (1 byte a cell), the draws or noisy counts (8), the probabilities and what
-they are computed from (24), and the copies that netCDF makes of them; the peak measured is below CELL bytes a cell, REPORT with a private
-report, on top of BASE for the libraries and the accountant. On the disk a probability takes at most 25 bytes as text and, with the
-draws and the support, 17 in netCDF. Draws that pass 2^62 are made one by one, which keeps 8 bytes for each draw of a row.
+A release of n states has dense (n, n) tables: the support (1 byte per cell), the draws or noisy counts (8), the probabilities and their
+inputs (24), and the copies that netCDF makes. The measured peak is below CELL bytes per cell (REPORT with a private report), plus BASE for
+the libraries and the accountant. On disk a probability takes at most 25 bytes as text; in netCDF a cell takes 17 with the draws and the
+support. Draws below a bound above 2^62 are made one by one and keep 8 bytes for
+each draw of a row.
 
-A stream holds the whole-number distances of all pairs up to `trajectory.FULL_TABLE` states, twice while they are put together; the public
-chain is read as text, of which a cell of two bytes or more becomes an object.
+A stream has the whole-number distances of all pairs up to `trajectory.FULL_TABLE` states, twice while the table is assembled. The public
+chain is read as text, and each cell of two bytes or more becomes an object.
 
-The records themselves are read before the charge; how many pairs they hold is not public and is no part of the need. What the draw copies of
-them is asked of the machine after reading, and the sentence names no number of theirs.
+The records are read before the charge. The number of their pairs is not public, so it is not part of the need. The memory that the draw
+needs for its copies of them is checked after reading, and that message contains no number about them.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from dpjax._errors import invalid
 from dpjax.release.trajectory import FULL_TABLE
 
 BASE = 2**28
-ADDRESSES = 9 * 2**28  # of address space, beyond memory, that the libraries' threads set aside
+ADDRESSES = 9 * 2**28  # bytes of address space, beyond memory, that the threads of the libraries reserve
 CELL, REPORT = 40, 64  # bytes of memory for each pair of states
 DISK = 42  # bytes of the files for each pair of states
 PAIR = 640  # bytes that the draw copies for each pair with a record
@@ -34,40 +35,54 @@ STREAM_CELL, STREAM_ROW = 40, 1024
 
 
 class Need(NamedTuple):
-    """Bytes of memory and of disk, from above."""
+    """Upper bounds on memory and disk space, in bytes."""
 
     memory: int
     disk: int = 0
 
 
 def release_need(n_states: int, *, label_bytes: int = 0, draws: int = 0, report: bool = False) -> Need:
-    """What `privatize-model` needs for so many states; draws: those of one row; label_bytes: of all labels, in UTF-8."""
+    """The need of `privatize-model`.
+
+    Args:
+        n_states: number of states.
+        label_bytes: size of all labels in UTF-8.
+        draws: draws of one row.
+        report: whether a private report is written.
+    """
     cells = n_states**2
     memory = BASE + cells * (REPORT if report else CELL) + 8 * draws + 40 * (label_bytes + 100 * n_states)
     return Need(memory, 2**20 + cells * DISK + 16 * label_bytes)
 
 
 def chain_need(file_bytes: int) -> Need:
-    """What reading a public chain needs, by the size of its file."""
+    """The need for reading a public chain from a file of this size."""
     return Need(BASE + TEXT * file_bytes)
 
 
 def stream_need(n_states: int, n_edges: int) -> Need:
-    """What `privatize-trajectory` needs for a chain of so many states and transitions, which has been read."""
+    """The need of `privatize-trajectory` after its chain, of so many states and transitions, has been read."""
     table = n_states**2 * STREAM_CELL if n_states <= FULL_TABLE else n_states * 256 * STREAM_CELL
     return Need(BASE + table + n_states * STREAM_ROW + 64 * n_edges)
 
 
 def check_need(need: Need, *, memory: int | None = None, folder: pathlib.Path | None = None, remedy: str) -> None:
-    """ValueError, with what is needed, what is there and what to do, unless the need is met.
+    """Check that memory and disk space suffice.
 
-    memory: bytes that may be used, at most; None takes what the machine and its limits leave. folder: where files are to go.
+    Args:
+        need: the need.
+        memory: bytes that may be used; None for all that the machine and its limits leave.
+        folder: folder of the output files, or None.
+        remedy: what to do if they do not suffice.
+
+    Raises:
+        ValueError: says what is needed, what is free, and the remedy.
     """
     left = available_memory()
-    there = left if memory is None else memory if left is None else min(memory, left)
-    if there is not None and need.memory > there:
-        name = "the free memory" if memory is None or there != memory else "memory"
-        invalid(name, in_words(there), f"{in_words(need.memory)} may be needed: {remedy}")
+    available = left if memory is None else memory if left is None else min(memory, left)
+    if available is not None and need.memory > available:
+        name = "the free memory" if memory is None or available != memory else "memory"
+        invalid(name, in_words(available), f"{in_words(need.memory)} may be needed: {remedy}")
     if folder is not None and need.disk:
         with contextlib.suppress(OSError):
             free = shutil.disk_usage(folder).free
@@ -77,12 +92,12 @@ def check_need(need: Need, *, memory: int | None = None, folder: pathlib.Path | 
 
 
 def available_memory() -> int | None:
-    """Bytes that this process can still take: the least of the machine's, its control groups' and its own limits; None if unknown."""
+    """Bytes of memory that this process can still use: the smallest of the limits of machine, control groups and process; None if unknown."""
     return min(_limits(), default=None)
 
 
 def _limits() -> Iterable[int]:
-    """What each limit that is set leaves."""
+    """The bytes that each known limit leaves."""
     found = [_field("/proc/meminfo", "MemAvailable:"), *_groups(), *_own_limits()]
     if found[0] is None:
         with contextlib.suppress(ValueError, OSError, AttributeError):
@@ -91,7 +106,7 @@ def _limits() -> Iterable[int]:
 
 
 def _own_limits() -> list[int | None]:
-    """What ulimit leaves of the address space and of the data segment."""
+    """The bytes that ulimit leaves for the address space and the data segment."""
     try:
         import resource
     except ImportError:
@@ -105,7 +120,7 @@ def _own_limits() -> list[int | None]:
 
 
 def _groups() -> list[int | None]:
-    """What the control groups of this process, and those above them, leave; version 2, and version 1's memory controller."""
+    """The bytes that the control groups of this process and their parents leave (version 2, and the memory controller of version 1)."""
     found: list[int | None] = []
     with contextlib.suppress(OSError, ValueError):
         for line in pathlib.Path("/proc/self/cgroup").read_text(encoding="ascii").splitlines():
@@ -129,12 +144,12 @@ def _groups() -> list[int | None]:
 def _number(path: pathlib.Path) -> int | None:
     try:
         return int(path.read_text(encoding="ascii"))
-    except (OSError, ValueError):  # no such group, or "max"
+    except (OSError, ValueError):  # the group has no such file, or the limit is "max"
         return None
 
 
 def _field(path: str, name: str) -> int | None:
-    """Bytes in a line "name   12345 kB"."""
+    """The bytes that a line "name   12345 kB" of the file gives; None without such a line."""
     try:
         lines = pathlib.Path(path).read_text(encoding="utf-8").splitlines()
         return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(name)), None)
@@ -143,6 +158,6 @@ def _field(path: str, name: str) -> int | None:
 
 
 def in_words(size: int) -> str:
-    """Bytes as KiB, MiB or GiB."""
+    """A size in bytes as text in KiB, MiB or GiB."""
     unit, name = next(((2**power, name) for power, name in ((30, "GiB"), (20, "MiB")) if size >= 2**power), (2**10, "KiB"))
     return f"{size / unit:,.1f} {name}"

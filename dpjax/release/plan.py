@@ -1,25 +1,25 @@
-"""The release of a model from beginning to end: a plan made of public numbers, and the one step that reads the records.
+"""The release of a model: a plan made from public numbers, and the one step that reads the records.
 
-`Plan.make` fixes the mechanism, the support or its selection, and the number of draws. Price, claims, statement and what a ledger is charged
+`Plan.make` fixes the mechanism, the support or its selection, and the number of draws. Price, claims, statement and the charge to a ledger
 are functions of the plan alone (`dpjax.release.statement`). `Plan.draw` takes the records and returns the private model, and nothing else
-of them.
+about them.
 
-With a private support the budget is cut: `share` of epsilon and of delta goes to the selection and the rest to the model, in
-rationals, so that the two never add up to more than the whole.
+With a private support the budget is split: the selection gets `share` of epsilon and of delta, the model the rest. The split is done in
+rationals, so that the two parts never add up to more than the whole.
 
-*The price*, for rows of several sizes: the expected error (total variation) of the mechanism chosen, of discrete Laplace counts at the same
-epsilon, and of the uniform row, which costs nothing, on the reference row of `dpjax.counts.postprocess`. Then what coarser states would do: merging
-states by twos halves the cells of a row, and its pseudo-records, and doubles its records.
+*The price* gives, for rows of several sizes, the expected error (total variation) of the chosen mechanism, of discrete Laplace counts at the
+same epsilon, and of the uniform row, which costs nothing. The rows are those of `dpjax.counts.postprocess`. It also gives the errors for
+coarser states: merging states in pairs halves the cells of a row and its pseudo-records, and doubles its records.
 
-*Under "add-remove" a replacement is no single change*, but one removal and one addition. It has a claim of its own: that of the form under
-replacement, by the accountant of the same noise, plus that of a private selection of the support: twice its epsilon and its delta, since the
-theorem of `selection` holds for counts that differ by 2 L at twice epsilon, and delta counts the pairs that are new on one side alone. k steps
-of an (epsilon, delta)-private mechanism cost (k epsilon, delta (1 + e^epsilon + ... + e^((k-1) epsilon))) (group privacy). Under "replace-
-within-row" the databases between two that keep the floor keep it too: move one record at a time from a cell that loses to one that gains, and
-every count stays between its ends.
+*A replacement under "add-remove"* is two changes, one removal and one addition. It has its own claim: the claim of the form under
+replacement, by the accountant of the same noise, plus that of a private selection of the support. The selection costs twice its epsilon,
+and its delta once: the theorem of `selection` holds for counts that differ by 2 L at twice epsilon, and delta counts the pairs that are
+new on one side only. k steps of an (epsilon, delta)-private mechanism cost (k epsilon, delta (1 + e^epsilon + ... + e^((k-1) epsilon)))
+(group privacy). Under "replace-within-row", two databases that satisfy the floor are joined by databases that satisfy it too: move one
+record at a time from a cell that loses to a cell that gains; then every count stays between its two end values.
 
-*The statement* (`build`) takes no counts and no model, so that nothing of the data can get into it. `restated` makes that of a statement of
-version 1, whose sentence was false under "add-remove".
+*The statement* (`build`) takes no counts and no model, so that it cannot contain anything of the data. `restated` gives the version 2 of a
+statement of version 1, whose sentence was false under "add-remove".
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from dpjax.release.statement import Claim, ReleasePlan, Statement, group_delta, 
 _SUPPORTS = {
     "all": "all pairs of the public labels",
     "public": "a public list of allowed pairs; records outside it were left out, which the guarantee covers",
-    "private": "selected privately, its cost part of epsilon and delta; a state for which nothing was selected keeps all pairs",
+    "private": "selected privately, at a cost included in epsilon and delta; a state for which nothing was selected keeps all pairs",
 }
 
 
@@ -63,11 +63,17 @@ _BY_ROW = "20 for each unit of the row's concentration, at least 100"
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Plan(ReleasePlan):
-    """Everything that is public about a release, fixed before the records are read. Make it with `Plan.make`.
+    """All public parameters of a release, fixed before the records are read. Make it with `Plan.make`.
 
-    form: what the release draws with, an `ExactSampler`; nothing that draws floats is taken. support: (n, n) booleans, or None where
-    `selection` chooses it. draws: M for every row, or None where the sampler decides row by row. row_records, row_cells: planning figures,
-    public guesses that set alpha and M and never limit the data.
+    Args:
+        labels: the public labels of the n states.
+        epsilon, delta: the whole budget of the release; nats, and a probability.
+        form: the `ExactSampler` that draws. A sampler of floats is refused.
+        support: (n, n) booleans, or None if `selection` chooses the support.
+        support_policy: "all", "public" or "private".
+        selection: the private selection of the support, or None.
+        row_records, row_cells: public guesses for a typical row. They set alpha and M; they do not limit the data.
+        draws: M for every row, or None if the sampler decides for each row.
     """
 
     labels: tuple[str, ...]
@@ -104,17 +110,31 @@ class Plan(ReleasePlan):
         per_row: int | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> Plan:
-        """The plan for these public inputs; ValueError for what no plan can be made of.
+        """The plan for these public inputs.
 
-        support: a public (n, n) mask, "all" pairs, or "private". share: of the budget for a private support. form: a mechanism of
-        `dpjax.counts` that has an exact sampler: "pseudocount" ("theorem7"), "dirichlet" ("paper") with its floor eta, or noisy counts,
-        "discrete-laplace" (which spends no delta) or "discrete-gaussian". pseudocount, draws: None (chosen from the planning figures) or your
-        own. options: further options of the mechanism by name. records_per_person: persons are protected, of each of whom so many records
-        are kept at most, and per_row of them in a row; `draw` then takes records that were bounded so.
+        Args:
+            labels: distinct labels of the n states, n >= 2.
+            epsilon: nats, 1e-9 to 1e9.
+            delta: from 1e-300 to below 1, or 0 for a mechanism that spends none.
+            adjacency: "replace" or "add-remove"; "dirichlet" turns "replace" into "replace-within-row".
+            support: a public (n, n) mask, "all" pairs, or "private".
+            share: part of the budget for a private support, 1e-6 to 1 - 1e-6.
+            form: a mechanism of `dpjax.counts` with an exact sampler: "pseudocount" ("theorem7"), "dirichlet" ("paper") with its floor
+                eta, "discrete-laplace" (which spends no delta) or "discrete-gaussian".
+            eta: the floor that "dirichlet" assumes.
+            pseudocount: records added to each cell; None chooses them from the planning figures.
+            row_records, row_cells: public guesses for a typical row.
+            draws: M for each row; None chooses it from the planning figures.
+            records_per_person: protect persons and keep at most this many records of each; `draw` then needs records with this bound.
+            per_row: keep at most this many records of each person in a row.
+            options: further options of the mechanism, by name.
+
+        Raises:
+            InputError: names the argument that cannot be used.
         """
         labels = public_labels(labels)
         n = len(labels)
-        require(n >= 2 and len(set(labels)) == n, "labels", n, "give two or more, each once")
+        require(n >= 2 and len(set(labels)) == n, "labels", n, "give two or more labels, each once")
         given = {"epsilon": epsilon, "delta": delta, "row_records": row_records, "pseudocount": pseudocount, "share": share}
         for name, number in given.items():
             real = isinstance(number, numbers.Real | Decimal) and not isinstance(number, bool)
@@ -122,7 +142,7 @@ class Plan(ReleasePlan):
         require(1e-9 <= epsilon <= 1e9, "epsilon", epsilon, "give a number from 1e-9 to 1e9 (nats)", must="be positive and finite")
         kind = counts.mechanism(form)
         pure = not kind.spends_delta
-        between = "it must lie strictly between 0 and 1: give one from 1e-300 (or 0 for discrete Laplace noise)"
+        between = "it must lie strictly between 0 and 1: give 1e-300 or more (or 0 for discrete Laplace noise)"
         require((pure and delta == 0) or 1e-300 <= delta < 1, "delta", delta, between)
         require(records_per_person is not None or per_row is None, "per_row", per_row, "give the records per person too")
         bound = None if records_per_person is None else PersonBound(records_per_person, per_row)
@@ -147,7 +167,9 @@ class Plan(ReleasePlan):
         given = {name: value for name, value in (("eta", eta), ("pseudocount", pseudocount)) if value is not None}
         target = Target(*rest, neighbours)
         chosen = counts.exact_sampler(form, target, Planning(cells, row_records), **given, **(options or {}))
-        require(draws is None or not chosen.noisy, "draws", draws, "noisy counts are not drawn from a row: leave it out")
+        require(
+            draws is None or not chosen.noisy, "draws", draws, "a mechanism of noisy counts draws nothing from rows: leave it out"
+        )
         return cls(
             labels=labels,
             epsilon=epsilon,
@@ -162,7 +184,7 @@ class Plan(ReleasePlan):
         )
 
     def price(self) -> list[str]:
-        """What the release will cost, in lines to print; no data are needed."""
+        """The cost of the release, as lines to print. Needs no data."""
         total = f"epsilon = {shown(self.epsilon)}, delta = {shown(self.delta)}, adjacency: {self.form.neighbours.word}"
         if self.selection is not None:
             spent = shown(decimal_up(self.selection.epsilon, digits=4))
@@ -175,17 +197,17 @@ class Plan(ReleasePlan):
         if self.draws is not None:
             planned = self.form.planned_concentrations(1, self.row_cells, self.row_records)[0]
             lines.append(
-                f"{self.draws:,} draws a row, {self.draws * len(self.labels):,} in all: they add {planned / self.draws:.1%} to the"
+                f"{self.draws:,} draws per row, {self.draws * len(self.labels):,} in all: they add {planned / self.draws:.1%} to the"
                 f" variance of a row of {self.row_records:,.0f} records."
             )
         return lines
 
     def claims(self) -> list[Claim]:
-        """What the release claims: (epsilon, delta) of each change that is spoken of; no data are needed."""
+        """The (epsilon, delta) of each change that the statement covers. Needs no data."""
         return claims_of(self.form, self.selection, epsilon=self.epsilon, delta=self.delta)
 
     def statement(self) -> Statement:
-        """The privacy statement; no data are needed."""
+        """The privacy statement. Needs no data."""
         return build(
             self.form,
             epsilon=self.epsilon,
@@ -198,18 +220,25 @@ class Plan(ReleasePlan):
         )
 
     def due(self) -> Due:
-        """(epsilon, delta) of the whole release, under its neighbouring relation and unit."""
+        """The charge: (epsilon, delta) of the whole release, under its neighbouring relation and unit."""
         what = f"privatize-model, {self.form.name}, {len(self.labels)} states"
         return Due(self.form.neighbours.word, Charge(self.epsilon, self.delta, what))
 
     def draw(self, records: Records) -> PrivateModel:
-        """One release of the records; every call spends (epsilon, delta) again. RecordError, without content, if it fails."""
+        """The private model of the records. Every call is a new release and spends (epsilon, delta) again.
+
+        Raises:
+            RecordError: if drawing fails; the message quotes no content.
+        """
         return sealed("drawing the private model", lambda: self._draw(records))
 
     def _draw(self, records: Records) -> PrivateModel:
         n = len(self.labels)
         if records.bound != self.form.neighbours.persons:
-            raise RecordError("the records of each person must be bounded as the plan says, or by nothing where it says nothing")
+            raise RecordError(
+                "the bound on the records of each person differs from the plan's bound: read the records with the plan's PersonBound, or"
+                " without one if the plan has none"
+            )
         pairs = checked_pairs(records.counts, n)
         support = self.selection.select(pairs, n) if self.selection is not None else self.support
         assert support is not None
@@ -233,7 +262,7 @@ def _draws(form: ExactSampler, n: int, cells: int, row_records: float) -> int:
 
 
 def _cut(epsilon: float, delta: float, share: float) -> tuple[tuple[float, float], tuple[float, float]]:
-    """(epsilon, delta) of the selection and of the model, together at most the decimals that the whole prints as."""
+    """(epsilon, delta) of the selection and of the model. Their sums are at most the printed decimals of the whole."""
     whole = as_written(epsilon), as_written(delta)
     first = tuple(float_down(x * Fraction(share)) for x in whole)
     rest = tuple(float_down(x - Fraction(y)) for x, y in zip(whole, first, strict=True))
@@ -244,11 +273,11 @@ SIZES = (10, 100, 1_000, 10_000, 100_000)
 
 
 def _price(form: ExactSampler, *, cells: int, row_records: float) -> list[str]:
-    """The lines to print; cells and row_records are the public planning figures of the typical row."""
+    """The price as lines. cells, row_records: the public planning figures of a typical row."""
     head = form.price_head(cells)
     if form.neighbours.persons is not None:
         head += (
-            f" Persons are protected: {form.neighbours.persons.in_words()}; what that leaves out is no part of the errors below."
+            f" Persons are protected: {form.neighbours.persons.in_words()}; the errors below do not include the records left out."
         )
     return [head, *_table(form, cells), *_coarser(form, cells, row_records)]
 
@@ -262,7 +291,7 @@ def _table(form: ExactSampler, cells: int) -> list[str]:
             "discrete Laplace": laplace_error(n, cells, form.epsilon, form.neighbours.l1),
             "the uniform row": uniform_error(cells),
         }
-        best = min(reversed(errors), key=lambda name: errors[name])  # where all are alike, the one that is free
+        best = min(reversed(errors), key=lambda name: errors[name])  # of equal errors the uniform row, which is free
         lines.append(f"{n:>20,}{''.join(f'{e:>{w}.3f}' for e, w in zip(errors.values(), (14, 18, 15), strict=True))}  {best}")
     lines.append(
         "Discrete Laplace: two-sided geometric noise on every count, pure epsilon, floored at 1/2 and renormalised; simulated on"
@@ -272,8 +301,8 @@ def _table(form: ExactSampler, cells: int) -> list[str]:
 
 
 def _coarser(form: ExactSampler, cells: int, row_records: float) -> list[str]:
-    """What fewer, coarser states would cost at the same guarantee."""
-    lines = ["Coarser states, merged by twos, fours and eights (a merged row holds that many times the records):"]
+    """Lines with the error of fewer, coarser states at the same guarantee."""
+    lines = ["Coarser states, 2, 4 or 8 merged into one (a merged row has that many times the records):"]
     sizes = {-(-cells // merged): row_records * merged for merged in (8, 4, 2, 1)}
     for fewer, records in reversed(sizes.items()):
         if fewer >= 2:
@@ -293,14 +322,14 @@ _TWO_STEPS = "by group privacy in two steps, removal and addition"
 
 
 class Spent(NamedTuple):
-    """What a private choice of the support spends, under the form's relation and unit."""
+    """The budget that a private selection of the support spends, under the form's relation and unit."""
 
     epsilon: float
     delta: float
 
 
 def claims_of(form: ExactSampler, selection: ThresholdedSelection | Spent | None, *, epsilon: float, delta: float) -> list[Claim]:
-    """What is claimed of the whole release: its own relation first; under "add-remove" then a replacement, where its delta is below 1."""
+    """The claims of the whole release: first for its own relation; under "add-remove" also for a replacement, if its delta is below 1."""
     relation, unit = form.neighbours.relation, form.neighbours.unit
     found = [Claim(relation=relation, unit=unit, epsilon=epsilon, delta=delta, basis=form.accountant if selection is None else SUM)]
     if relation == "add-remove":
@@ -314,7 +343,7 @@ def claims_of(form: ExactSampler, selection: ThresholdedSelection | Spent | None
 
 
 def who(neighbours: Neighbours) -> str:
-    """Whether persons are protected, and what several records cost."""
+    """A paragraph that says whether persons are protected and what several records cost."""
     persons = neighbours.persons
     if persons is None:
         several = _SEVERAL[neighbours.relation]
@@ -324,13 +353,13 @@ def who(neighbours: Neighbours) -> str:
         )
     return (
         f"Persons are protected: {persons.in_words()}, a uniformly random part of that person's own records, and the rest left out before"
-        " anything else is done. A person is what the column of identifiers calls one: a person with two identifiers counts as two, and"
-        " records without an identifier were left out. Not covered: what one person's records say of another."
+        " anything else is done. Each value of the column of identifiers counts as one person: a person with two identifiers counts as two,"
+        " and records without an identifier were left out. Not covered: what one person's records say about another person."
     )
 
 
 def _whole(replaced: Replaced, selection: ThresholdedSelection | Spent | None) -> Replaced | None:
-    """A replacement in the form and in the selection of the support; None where no delta below 1 follows."""
+    """The cost of a replacement in the form plus in the selection of the support; None if its delta is not below 1."""
     epsilon, delta, basis = replaced.epsilon, Fraction(replaced.delta), replaced.basis
     if selection is not None:
         epsilon, delta = epsilon + 2 * as_written(selection.epsilon), delta + Fraction(selection.delta)
@@ -339,7 +368,7 @@ def _whole(replaced: Replaced, selection: ThresholdedSelection | Spent | None) -
 
 
 def _steps(epsilon: float, delta: float) -> Replaced | None:
-    """Two steps of (epsilon, delta); None where no delta below 1 follows."""
+    """The cost of two steps of (epsilon, delta) by group privacy; None if its delta is not below 1."""
     found = group_delta(2, Fraction(epsilon), Fraction(delta))
     if found is None or decimal_up(found) >= 1:
         return None
@@ -365,10 +394,16 @@ def build(
     planned: Mapping[str, float],
     n_states: int,
 ) -> Statement:
-    """The statement of a model.
+    """The privacy statement of a model.
 
-    epsilon, delta: of the whole release, at least the form's and the selection's together. support: a sentence. draws: the public
-    M, a sentence, or None where nothing is drawn from a row. planned: the public planning figures.
+    Args:
+        form: the exact sampler.
+        epsilon, delta: of the whole release, at least the sum of the form's and the selection's.
+        selection: the private selection of the support, or None.
+        support: a sentence about the support.
+        draws: the public M, a sentence, or None if nothing is drawn from rows.
+        planned: the public planning figures.
+        n_states: number of states.
     """
     values: dict[str, Any] = {
         "format": FORMAT,
@@ -394,11 +429,12 @@ def build(
 
 
 def restated(statement: Mapping[str, Any]) -> Statement:
-    """A statement of version 1 with the claims of version 2, found from the parameters that it holds.
+    """A statement of version 1 with the claims of version 2, computed from its own parameters.
 
-    A private support is charged what it really spends (`selection.true_delta`), in the claims and in `delta`.
+    `delta` and the claims include what a private support really spends (`selection.true_delta`).
 
-    Raises: ValueError for a statement of another version, and for one that lacks a number of its parts.
+    Raises:
+        ValueError: for a statement of another version, or if a number of a part is missing.
     """
     require(statement.get("format") == _FIRST, "format", statement.get("format"), f"give a {_FIRST}")
     delta, selection, own = true_delta(statement), None, statement
@@ -418,7 +454,7 @@ def restated(statement: Mapping[str, Any]) -> Statement:
 
 
 def _said(form: ExactSampler, found: list[Claim]) -> dict[str, Any]:
-    """What is said of a form with these claims."""
+    """The fields of a statement that depend on the claims `found`."""
     bound = form.neighbours.persons
     persons = {} if bound is None else {"records_a_person": bound.records}
     return {
@@ -433,7 +469,7 @@ def _said(form: ExactSampler, found: list[Claim]) -> dict[str, Any]:
 
 
 def _form(statement: Mapping[str, Any]) -> ExactSampler:
-    """The sampler that a statement of version 1 without a private support describes, verified again; that version knew these alone."""
+    """The sampler that a statement of version 1 without a private support describes, verified again. Version 1 had no other forms."""
     common: dict[str, Any] = {"epsilon": statement["epsilon"], "delta": statement["delta"]}
     if statement["form"] == "paper":
         return ExactDirichlet(**common, neighbours=Neighbours("replace-within-row"), eta=statement["eta"])

@@ -1,28 +1,28 @@
-"""Reading the public files and the records of a release: text, parquet or a data frame, over public labels.
+"""Readers of the public files and of the records of a release: text, parquet or a data frame, over public labels.
 
-What makes two cells the same label or person is the rule of `dpjax._values`, here as everywhere: docs/reading.md.
+Two cells are the same label or person by the rule of `dpjax._values` (docs/reading.md).
 
-Public files. Labels: one a line, in one column, quoted as in CSV where they hold commas, quotes or line breaks; the order is the order of the
-states. Allowed pairs: two columns, from and to, with or without such a header. Both are read before the records and must not be made from them.
+Public files. Labels: one per line, in one column, quoted as in CSV if they contain commas, quotes or line breaks. Their order is the order of
+the states. Allowed pairs: two columns, from and to, with or without that header. Both files are read before the records and must not be made
+from them.
 
-Records as counts by pair of states: a labelled matrix, triples (from, to, count), pairs (from, to), or parquet with such columns. Layout and
-format are read off the first line alone, or given: a format found from all lines would let one record change how all others are read. Two
-columns with known names (from and to, source and target, prev and curr, the TLC's, ...) are pairs, with a third called count triples. A corner
-and then labels, all public, is the header of a matrix. Anything else is refused, unless the format names the columns (columns=FROM,TO) or says
-that there is no header (header=no, with the layout or the columns' places; the separator is then the comma unless given).
+Records are counts of pairs of states: a labelled matrix, triples (from, to, count), pairs (from, to), or parquet with such columns. Layout and
+format come from the first line alone, or from the caller: if they came from all lines, one record could change how all others are read. Two
+columns with known names (from and to, source and target, prev and curr, the TLC's, ...) are pairs; a third column, count, makes triples. A
+corner followed by public labels is the header of a matrix. Anything else is refused, unless the format names the columns (columns=FROM,TO) or
+says that no header exists (header=no, with the layout or the places of the columns; the separator is then a comma if not given).
 
-Reading is line by line; what is kept in memory is one
-number for each pair of the public labels at most. Counts are whole numbers from 0 to 2^63 - 1, repeated pairs add up without overflow, and a
-file with a header alone is an empty database. With `persons` every line is one record and names its person in a column of its own; of each
-person's records a bounded, uniformly random part is kept, and records without a person are dropped.
+Files are read line by line. Memory has at most one number for each pair of public labels. Counts are whole numbers from 0 to 2^63 - 1.
+Repeated pairs add up without overflow. A file with only a header is an empty database. With `persons` every line is one record, with its
+person in a column of its own. A bounded, uniformly random part of each person's records is kept; records without a person are dropped.
 
-A line with anything but a public label where a label stands, nothing at all included, is outside the list: it stops the reader or, if so asked,
-is dropped and counted for the private report, in text and in parquet alike. Nothing that is raised here holds a word of the file. A quote that
-another line closes is refused: one record would take in others. Only a public label may hold line breaks, or any cell with quotes=yes.
+If a cell for a label has anything but a public label, an empty cell included, its line is outside the list. Such a line stops the reader or,
+on request, is dropped and counted for the private report, in text and in parquet alike. No exception quotes the file. A quote that
+another line closes is refused: otherwise one record would contain others. Only a public label may contain line breaks, or any cell with quotes=yes.
 
-Parquet is read in batches of 65,536 rows of the wanted columns. A label is what a cell of text would hold. So no value where a label stands is
-a fault of the file: it is public, or outside the list. Only the file's structure is refused: no such column, or one of another type. pyarrow is
-imported when a file is read.
+Parquet is read in batches of 65,536 rows of the wanted columns. A cell is the label that its text would be. So no value of a cell for a label is
+an error of the file: it is public or outside the list. Only the structure of the file can be refused: a column that is missing or has another
+type. pyarrow is imported when a file is read.
 """
 
 from __future__ import annotations
@@ -46,40 +46,45 @@ from dpjax.release.secret import Outside, PersonColumn, Reader, RecordError, Rec
 Layout = Literal["auto", "matrix", "triples", "pairs", "parquet"]
 Line = tuple[int, list[str]]
 _NO_HEADER = (
-    "it names no columns (from, to, or from, to, count), and is no header of a matrix either: a corner and then labels, all of them in the "
-    "public list. Name the columns (--format columns=FROM,TO), or say that it is a record (--format header=no --layout pairs) or the header of "
+    "it names no columns (from, to, or from, to, count), and it is not the header of a matrix (a corner and then labels, all of them in the "
+    "public list). Name the columns (--format columns=FROM,TO), or say that it is a record (--format header=no --layout pairs) or the header of "
     "a matrix (--layout matrix)"
 )
 _DIGITS = f"it {THOUSANDS}; write counts in digits alone"
 _OTHERS = "Other columns than those of the states, counts and persons are not read."
-PAIRS_ALONE = "with a column of persons every line is one record: columns from and to, and none of counts"
+PAIRS_ALONE = "with a column of persons every line is one record: give columns from and to, and no column of counts"
 _TEXT_LAYOUTS = ("matrix", "triples", "pairs")
 CORNERS = HEADERS | {"unnamed0", *(name for ends in ENDS for name in (*ends, "".join(ends), "".join(ends[::-1])))}
 
 
 def read_public_labels(path: pathlib.Path, format: Options = None) -> tuple[str, ...]:
-    """The states' labels, at least two, each once; blank lines and lines that begin with # and a space are passed over.
+    """The labels of the states, at least two, each once. Blank lines and lines that begin with "# " are skipped.
 
-    format: `header` says whether the first line names the column; where it may (label, zone, ..., or the only text above numbers) and nothing
-    is said, RecordError asks.
+    Args:
+        path: the file.
+        format: `header` says whether the first line names the column. It is needed if the first line could be a name (label, zone, ...,
+            or the only text above numbers).
+
+    Raises:
+        RecordError: with the line and the rule.
     """
     labels = dict[str, int]()
     options = dataclasses.replace(Format.of(format), separator=",", quotes=True)
     for line, cells in cells_of(Table(path, options)):
         if len(cells) != 1:
-            malformed(path, line, "a list of labels has one column; put quotes around a label that holds the separator")
+            malformed(path, line, "a list of labels has one column; put quotes around a label that contains the separator")
         if cells[0] in labels:
-            malformed(path, line, "this label is there already; name every state once")
+            malformed(path, line, "this label occurs twice; name every state once")
         labels[cells[0]] = line
     named = tuple(labels)
     for sign in ("\t", ";", "|"):
         if named and min(label.count(sign) for label in named) > 0:
-            malformed(path, None, "a list of labels has one column, and every line holds a separator of columns")
+            malformed(path, None, "a list of labels has one column, but every line contains a separator of columns")
     if options.header is None and may_be_header(named):
         malformed(
             path,
             labels[named[0]],
-            "it may be the header of the column; delete it, or say so: format header=yes (no state) or no (a state), --format labels.header=yes",
+            "it may be the header of the column; delete it, or give the format: header=yes (a header) or no (a state), --format labels.header=yes",
         )
     if options.header:
         named = named[1:]
@@ -89,7 +94,7 @@ def read_public_labels(path: pathlib.Path, format: Options = None) -> tuple[str,
 
 
 def read_public_support(path: pathlib.Path, labels: tuple[str, ...], format: Options = None) -> np.ndarray:
-    """(n, n) booleans, true for the allowed pairs; every state needs one that leaves it."""
+    """(n, n) booleans, true for the allowed pairs. RecordError if a state has no pair that leaves it."""
     place = {text_of(label): i for i, label in enumerate(labels)}
     support = np.zeros((len(labels), len(labels)), dtype=bool)
     table, ends = Table(path, format), (0, 1)
@@ -98,13 +103,13 @@ def read_public_support(path: pathlib.Path, labels: tuple[str, ...], format: Opt
             malformed(path, line, "a list of allowed pairs has two columns, from and to")
         known = table.format.ends(cells) if number == 0 and table.format.header is not False else None
         if known is not None and table.format.header is None and all(cell in place for cell in cells):
-            malformed(path, line, "it names columns or is a pair of labels; say header=yes or header=no")
+            malformed(path, line, "it may be a header or a pair of labels; give the format: header=yes or header=no")
         if known is not None or (number == 0 and table.format.header):
             ends = known or ends
             continue
         pair = cells[ends[0]], cells[ends[1]]
         if pair[0] not in place or pair[1] not in place:
-            malformed(path, line, "one of the two is not in the list of labels")
+            malformed(path, line, "one of the two labels is not in the list of labels")
         support[place[pair[0]], place[pair[1]]] = True
     empty = np.flatnonzero(~support.any(axis=1))
     if empty.size:
@@ -113,10 +118,7 @@ def read_public_support(path: pathlib.Path, labels: tuple[str, ...], format: Opt
 
 
 def cells_of(table: Table) -> Iterator[Line]:
-    """Line numbers and cells of a table; what it complains of (encoding, quotes, an empty file) is passed on as a rule.
-
-    Those sentences name a line and the fault, and quote nothing.
-    """
+    """Yield (line number, cells) of a table. Errors of the format (encoding, quotes, empty file) become RecordErrors that quote nothing."""
     try:
         yield from table
     except InputError as error:
@@ -127,7 +129,7 @@ def cells_of(table: Table) -> Iterator[Line]:
 
 
 def _without_content(path: Any, error: InputError) -> str:
-    """The sentence of an error about the format; one that shows a value, which is content, is replaced."""
+    """The sentence of an error about the format. A sentence that shows a value, which is content, is replaced."""
     if error.value is not None:
         of_object = str(path).startswith("the ")
         return f"{path}: {'its form, labels or numbers are not those of records' if of_object else 'it is not a text file'}"
@@ -145,12 +147,19 @@ def read_records(
     progress: Progress | None = None,
     format: Options = None,
 ) -> Records:
-    """The records of a file or a data frame over public labels; RecordError, which is a ValueError, with the line and without content.
+    """The records of a file or a data frame, over public labels. SECRET.
 
-    format: what is known of the file's form (`dpjax.datasets.tables.Format`); the rest is read off the line that names the columns.
-    outside: "stop" at a label that is not in the list, or "drop" what carries it. persons: the column that names the person of each line,
-    for pairs or parquet without counts; with it each reading draws anew which records are kept.
-    progress: called with the number of bytes read since it was called last, a megabyte or so.
+    Args:
+        path: a file, a data frame or an Arrow table.
+        labels: the public labels.
+        layout: "auto", "matrix", "triples", "pairs" or "parquet".
+        outside: for a label that is not in the list: "stop", or "drop" the record.
+        persons: the column of persons, for pairs or parquet without counts. Each reading draws again which records are kept.
+        progress: called with the number of bytes read since the last call, about a megabyte.
+        format: known parts of the format (`dpjax.datasets.tables.Format`); the rest comes from the line that names the columns.
+
+    Raises:
+        RecordError: a ValueError with the line and without content.
     """
     require(
         outside in ("stop", "drop"),
@@ -166,7 +175,7 @@ def read_records(
     if isinstance(path, str | pathlib.Path):
         path = pathlib.Path(path).expanduser()
         if not path.is_file():
-            malformed(path, None, "give the path of a file" if path.exists() else "there is no such file")
+            malformed(path, None, "give the path of a file" if path.exists() else "no such file exists; give the path of a file")
         return sealed(f"reading {path}", lambda: _read(Reader(path, labels, outside, persons, progress), layout, options))
     name = pathlib.Path(f"the {type(path).__name__}")
     return sealed(f"reading {name}", lambda: _read_object(Reader(name, labels, outside, persons, progress), path, layout, options))
@@ -210,7 +219,7 @@ def _read_object(reader: Reader, source: Any, layout: Layout, options: Format) -
 
 @contextlib.contextmanager
 def _as_rules(path: Any) -> Iterator[None]:
-    """Turn what is wrong with the form of a table into a RecordError that quotes nothing."""
+    """Turn an InputError about the form of a table into a RecordError that quotes nothing."""
     try:
         yield
     except InputError as error:
@@ -221,15 +230,15 @@ def _as_rules(path: Any) -> Iterator[None]:
 
 
 def _recognised(reader: Reader, options: Format, cells: list[str]) -> bool:
-    """Whether a line names columns from and to, or holds labels as the header of a matrix does."""
+    """Whether a line names the columns from and to, or contains labels like the header of a matrix."""
     return options.ends(cells) is not None or (len(cells) > 1 and any(cell in reader.place for cell in cells[1:]))
 
 
 def _heads_matrix(reader: Reader, cells: list[str]) -> bool:
-    """Whether a line can be the header of a matrix alone, by the public labels and no other line.
+    """Whether a line can only be the header of a matrix, judged by the public labels and not by other lines.
 
-    After the corner there are two labels or more, all public. The corner is no label and no number. Where labels are all numbers, so that the line
-    might be a record with an empty cell in front, or the corner is an unknown word, it holds every public label.
+    After the corner it has two or more labels, all public. The corner is neither a label nor a number. The line must have every public
+    label if all labels are numbers (it might be a record with an empty first cell) or if the corner is an unknown word.
     """
     corner, header = squashed(cells[0]), cells[1:]
     if len(header) < 2 or not all(cell in reader.place for cell in header) or cells[0] in reader.place or is_number(cells[0]):
@@ -252,7 +261,7 @@ def _add_text(reader: Reader, layout: Layout, table: Table) -> None:
         columns = "from, to" if layout == "pairs" else "from, to, count"
         malformed(reader.path, first[0], f"{layout} begin with a line that names the columns: {columns}")
     if layout == "auto" and found != "matrix" and len(first[1]) > 2 and all(cell in reader.place for cell in first[1][1:]):
-        malformed(reader.path, first[0], "it names columns or is the header of a matrix; say which layout it is")
+        malformed(reader.path, first[0], "it names columns or is the header of a matrix; say which layout it is with --layout")
     if layout == "auto" and found == "matrix" and not _heads_matrix(reader, first[1]):
         malformed(reader.path, first[0], _NO_HEADER)
     if reader.persons is not None and found != "pairs":
@@ -265,14 +274,14 @@ def _add_text(reader: Reader, layout: Layout, table: Table) -> None:
 
 
 def _add_bare(reader: Reader, layout: Layout, lines: Iterable[Line], table: Table) -> None:
-    """Pairs or triples without a header: the columns by their places, from 1, or in the order from, to, count."""
+    """Add pairs or triples without a header. Columns are given by their places, from 1, or are in the order from, to, count."""
     options = table.format
     known = layout if options.columns is None else "triples" if len(options.columns) == 3 else "pairs"
     if known not in ("pairs", "triples") or (layout in _TEXT_LAYOUTS and layout != known):
         malformed(
             reader.path,
             None,
-            "without a header it needs --layout pairs (from, to) or triples (from, to, count), or the places of the columns: columns=1,2",
+            "without a header give --layout pairs (from, to) or triples (from, to, count), or the places of the columns: --format columns=1,2",
         )
     width = None if options.columns is not None or reader.persons is not None else 2 if known == "pairs" else 3
     with _as_rules(reader.path):
@@ -282,20 +291,20 @@ def _add_bare(reader: Reader, layout: Layout, lines: Iterable[Line], table: Tabl
             malformed(reader.path, None, PAIRS_ALONE)
         person = canonical(reader.persons.name)
         if not person.isdecimal() or not 0 < int(person) < 10_000 or int(person) - 1 in places:
-            malformed(reader.path, None, "without a header the column of persons is given by its place, such as 3")
+            malformed(reader.path, None, "without a header give the column of persons by its place, such as 3")
         places = (*places, int(person) - 1)
     for line, cells in lines:
         if len(cells) <= max(places) if width is None else len(cells) != width:
             malformed(
                 reader.path,
                 line,
-                "the number of cells is not that of the columns; give --format separator=... unless it is a comma",
+                "the number of cells differs from the number of columns; if the separator is not a comma, give --format separator=...",
             )
         _add_row(reader, line, cells, places, table)
 
 
 def _add_row(reader: Reader, line: int, cells: list[str], places: tuple[int, ...], table: Table) -> None:
-    """One pair; a third place is that of the person, where persons are known, else of the count."""
+    """Add one pair. A third place is the person if persons are known, else the count."""
     more = cells[places[2]] if len(places) > 2 else None
     counted = more is not None and reader.persons is None
     if counted and places[2] in table.doubtful:
@@ -312,7 +321,7 @@ def _layout(header: list[str], options: Format) -> str:
 
 
 def _add_lists(reader: Reader, header: list[str], lines: Iterable[Line], table: Table) -> None:
-    """Pairs or triples, in whatever columns; other columns are not looked at."""
+    """Add pairs or triples from the columns that the header names. Other columns are ignored."""
     options = table.format
     ends = options.ends(header)
     assert ends is not None
@@ -328,13 +337,13 @@ def _add_lists(reader: Reader, header: list[str], lines: Iterable[Line], table: 
 
 
 def _without_person(reader: Reader, header: list[str]) -> list[str]:
-    """The names of the columns, with none for that of persons, which may be called as counts are: number."""
+    """The names of the columns, empty for the column of persons: its name may be one for counts, such as number."""
     name = None if reader.persons is None else canonical(reader.persons.name).lower()
     return [cell if canonical(cell).lower() != name else "" for cell in header]
 
 
 def person_place(reader: Reader, header: list[str], options: Format) -> int:
-    """Which column names the person; RecordError unless exactly one does, in any case where none does to the letter."""
+    """The place of the column of persons. The case of the name is ignored if no name matches exactly; RecordError unless one column matches."""
     assert reader.persons is not None
     wanted = canonical(reader.persons.name)
     names = [canonical(name) for name in header]
@@ -342,7 +351,7 @@ def person_place(reader: Reader, header: list[str], options: Format) -> int:
         i for i, name in enumerate(names) if name.lower() == wanted.lower()
     ]
     if len(found) != 1 or found[0] in (options.ends(header) or ()) or names[found[0]].lower() in (*FROM, *TO):
-        malformed(reader.path, None, "it has no column of its own, or several, of the name given for persons")
+        malformed(reader.path, None, "it must have exactly one column with the name given for persons, other than from and to")
     return found[0]
 
 
@@ -351,13 +360,13 @@ def _add_matrix(reader: Reader, first: Line, lines: Iterable[Line], table: Table
         malformed(
             reader.path,
             first[0],
-            "the corner says that the states entered are beside the matrix; transpose it and call the corner from",
+            "the corner says that rows are the states entered; transpose it and write from in the corner",
         )
     header = first[1][1:]
     if not header:
         malformed(reader.path, first[0], _NO_HEADER)
     if len(set(header)) < len(header):
-        malformed(reader.path, first[0], "the first line of a matrix has a corner and then every label once")
+        malformed(reader.path, first[0], "the first line of a matrix must have a corner and then every label once")
     targets = [reader.place.get(label) for label in header]
     if reader.outside == "stop" and None in targets:
         malformed(reader.path, first[0], _NO_HEADER)
@@ -367,7 +376,7 @@ def _add_matrix(reader: Reader, first: Line, lines: Iterable[Line], table: Table
         if any(table.doubtful):  # the first cell is a label
             malformed(reader.path, line, _DIGITS)
         if cells[0] in seen:
-            malformed(reader.path, line, "this row's label is there already")
+            malformed(reader.path, line, "the label of this row occurs twice; give one row for each state")
         seen.add(cells[0])
         origin = reader.place.get(cells[0])
         for target, text in zip(targets, itertools.islice(cells, 1, None), strict=True):
@@ -376,15 +385,15 @@ def _add_matrix(reader: Reader, first: Line, lines: Iterable[Line], table: Table
 
 def _check_width(reader: Reader, line: int, cells: list[str], width: int) -> None:
     if len(cells) != width:
-        malformed(reader.path, line, "the number of cells is not that of the first line")
+        malformed(reader.path, line, "the number of cells differs from that of the first line")
 
 
 BATCH_ROWS = 65_536
 
 
 def add_parquet(reader: Reader, options: Format) -> None:
-    """Add the records of a parquet file; RecordError for a file that is not whole or lacks the columns."""
-    options = dataclasses.replace(options, header=None)  # its columns have names always
+    """Add the records of a parquet file. RecordError if the file is damaged or lacks the columns."""
+    options = dataclasses.replace(options, header=None)  # columns of parquet always have names
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -401,7 +410,7 @@ def add_parquet(reader: Reader, options: Format) -> None:
         return
     except pa.ArrowException:
         pass
-    malformed(reader.path, None, "it is no whole parquet file")
+    malformed(reader.path, None, "it is not a complete parquet file")
 
 
 def _columns(reader: Reader, schema: Any, options: Format) -> list[str]:
@@ -417,7 +426,7 @@ def _columns(reader: Reader, schema: Any, options: Format) -> list[str]:
         count = person_place(reader, names, options)
     wanted = [names[place] for place in (*ends, count) if place is not None]
     if not all(_is_text_or_number(schema.field(name).type) for name in wanted):
-        rule = "its columns from and to, and those of counts and persons, hold texts, numbers, dates or truth values: store them so"
+        rule = "the columns from and to, of counts and of persons must contain texts, numbers, dates or truth values: convert them"
         malformed(reader.path, None, rule)
     return wanted
 
@@ -446,7 +455,7 @@ def _add_batch(reader: Reader, columns: list[Any], first: int) -> None:
 
 
 def _add_singles(reader: Reader, first: int, origins: np.ndarray, targets: np.ndarray) -> None:
-    """Rows without counts, each one record: the ones outside the list first, the rest counted together."""
+    """Add rows without counts, one record each: first the rows outside the list, then the others counted together."""
     outside = (origins < 0) | (targets < 0)
     for row in np.flatnonzero(outside).tolist():
         reader.add(first + row + 1, None, None, 1)
@@ -457,7 +466,7 @@ def _add_singles(reader: Reader, first: int, origins: np.ndarray, targets: np.nd
 
 
 def _places(reader: Reader, column: Any) -> np.ndarray:
-    """The index of each label, -1 outside the list."""
+    """The index of the label in each row, -1 outside the list."""
     places, different = _indexed(column)
     known = np.array([reader.place.get(text, -1) for text in different], dtype=np.int64)
     return known[places]
@@ -469,11 +478,11 @@ def _texts(column: Any) -> list[str]:
 
 
 def _indexed(column: Any) -> tuple[np.ndarray, list[str]]:
-    """Which of the different values each row holds, and these as texts, the last of them the empty one of a null."""
+    """(index of the value of each row, the distinct values as texts). The last text is empty, for null."""
     import pyarrow as pa
 
     wide = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}.get(str(column.type))
-    column = column if wide is None else column.cast(wide)  # views have no coding
+    column = column if wide is None else column.cast(wide)  # pyarrow cannot dictionary-encode views
     coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     values = coded.dictionary
     if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):

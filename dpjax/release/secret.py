@@ -1,16 +1,16 @@
-"""What is held of the records while a release reads them, and how nothing of it gets out. SECRET values live here.
+"""The records in memory while a release reads them, and errors that quote nothing of them. This module has SECRET values.
 
-Errors. Everything that touches records runs inside `sealed`. A `RecordError` passes as it is worded, since its text is one of this package's own;
-any other exception is replaced by one that names its type alone. The new exception is raised outside the handler, so that the old
-one, its text and its frames do not hang on it as its context. A message names a place in the file and the rule, never the content.
+Errors. All code that touches records runs inside `sealed`. A `RecordError` passes unchanged, because its text is written in this package. Any
+other exception is replaced by one that names only its type. The new exception is raised outside the handler: otherwise the old one, with its
+text and its frames, would be its context. A message names a place in the file and the rule, never the content.
 
-Persons. Two identifiers are one person where they are one value by the rule of `dpjax._values`; a missing one is no person. Of each person's
-records a uniform sample is kept, drawn exactly: at most m in all and at most r in a row. By reservoirs: the k-th record of a row, k > r, takes
-the place of number v, v uniform below k, if v < r; of what the rows have kept a uniform subset of m stays. What is kept of a person is a random
-function of that person's own records, independent of the other persons. So bounding is 1-stable: in two collections that differ in one person
-everybody else's kept records can be taken the same, and the two differ in at most m records of that person; a guarantee for every such pair is
-one for their mixture, since the hockey-stick divergence is jointly convex. Keeping the first m in the file's order would be as private and
-biased to whatever comes first.
+Persons. Two identifiers are one person if they are one value by the rule of `dpjax._values`. A missing identifier is no person. Of each
+person's records a uniform sample is kept, drawn exactly: at most m in total and at most r in a row. Reservoirs do this: for the k-th record of a
+row, k > r, draw v uniformly below k; if v < r, the record replaces number v. Of the records that the rows have kept, a uniform subset of m stays.
+The kept records of a person are a random function of that person's own records, independent of the other persons. So bounding is 1-stable: let
+two collections differ in one person. Then the kept records of everybody else can be taken to be the same, and the two differ in at most m records
+of that person. A guarantee for every such pair holds for their mixture, because the hockey-stick divergence is jointly convex. To keep the
+first m records of the file would be as private, but biased towards the beginning of the file.
 """
 
 from __future__ import annotations
@@ -36,28 +36,28 @@ _NOT_PUBLIC = "a label that is not in the public list of labels"
 
 
 class RecordError(ValueError):
-    """Reading or using the records failed. The text holds a path and a line number at most, and nothing of the content."""
+    """Raised when reading or using the records fails. The text has at most a path and a line number, and no content."""
 
 
 def public_labels(labels: Iterable[str]) -> tuple[str, ...]:
-    """The public labels of a release as a tuple; InputError unless they are distinct texts, by the rule of `dpjax._values`."""
+    """The public labels of a release as a tuple. InputError unless they are distinct texts by the rule of `dpjax._values`."""
     require(not isinstance(labels, str | bytes), "labels", labels, "give a list of labels, not one text")
     named = tuple(labels)
     for label in named:
-        remedy = "a release has labels of text, as in its files: give str(label), such as '1'"
-        require(isinstance(label, str), "labels", label, remedy, problem=f"hold {label!r}, which is no text")
+        remedy = "the labels of a release are texts, as in its files: give str(label), such as '1'"
+        require(isinstance(label, str), "labels", label, remedy, problem=f"contain {label!r}, which is not a text")
     require_labels(named)
     return named
 
 
 def malformed(path: pathlib.Path, line: int | None, rule: str) -> NoReturn:
-    """Raise RecordError: the place and the rule that is broken."""
+    """Raise RecordError with the place in the file and the broken rule."""
     where = f"{path}" if line is None else f"{path}, line {line}"
     raise RecordError(f"{where}: {rule}")
 
 
 def sealed(doing: str, work: Callable[[], _Result]) -> _Result:
-    """`work()`, with no exception let out that might quote records."""
+    """Return `work()`. Exceptions that might quote records are replaced by a RecordError. `doing` says what was done."""
     try:
         return work()
     except RecordError as error:
@@ -67,16 +67,21 @@ def sealed(doing: str, work: Callable[[], _Result]) -> _Result:
     except OSError as error:
         failure = f"{doing}: {error.strerror or 'input or output failed'}"
     except Exception as error:
-        failure = f"{doing}: stopped by a {type(error).__name__}, whose text is withheld since it might quote records"
+        failure = f"{doing}: stopped by a {type(error).__name__}, whose text is not shown because it might quote records"
     raise RecordError(failure)
 
 
 @dataclasses.dataclass(kw_only=True)
 class Records:
-    """SECRET. counts: (from, to) by index -> whole number, only where positive; dropped: how many records went, by reason.
+    """The records of a release. SECRET.
 
-    bound: what was kept of each person, None where persons are not known. everything: then the counts of all records between public labels,
-    kept or not, of a person or of nobody; for the private report alone, as `assumed`: how the file was read, and which lines are no records.
+    Attributes:
+        counts: (from, to) by index -> positive whole number.
+        dropped: number of dropped records, by reason.
+        bound: the bound on the records of each person; None if persons are not known.
+        everything: with persons, the counts of all records between public labels, kept or not, with or without a person. Only for the
+            private report.
+        assumed: sentences about how the file was read and which lines are not records. Only for the private report.
     """
 
     counts: Counter[tuple[int, int]] = dataclasses.field(default_factory=Counter)
@@ -86,29 +91,30 @@ class Records:
     assumed: tuple[str, ...] = ()
 
     def in_words(self) -> list[str]:
-        """How many records were read, used and dropped, for which reason, and how the file was read. PRIVATE: for the data holder alone."""
+        """Lines on how many records were read, used and dropped, why, and how the file was read. PRIVATE: for the data holder alone."""
         used, gone = sum(self.counts.values()), self.dropped.total()
         share = f" ({used / (used + gone):.2%} of them)" if used + gone else ""
         lines = [f"records read: {used + gone:,}", f"records used: {used:,}{share}"]
         lines += [f"records {reason}, dropped: {number:,}" for reason, number in self.dropped.items() if number]
         if used < 0.01 * (used + gone) or not used:
             lines.append(
-                "Almost no record is used: a release would be noise, and spend its budget. See whether the list of labels is that of the records."
+                "Almost no record is used: a release would be noise and would still spend its budget. Check that the labels are those of the"
+                " records."
             )
         return lines + [f"how the file was read: {sentence}" for sentence in self.assumed]
 
 
 def checked_pairs(counts: Mapping[Any, Any], n_states: int) -> dict[tuple[int, int], int]:
-    """The same counts as Python's whole numbers, which do not overflow; RecordError for a negative one or a state beyond the last."""
+    """The counts as Python integers, which do not overflow. RecordError for a negative count or a state outside 0..n_states-1."""
     pairs = {(operator.index(i), operator.index(j)): operator.index(count) for (i, j), count in counts.items()}
     inside = all(0 <= i < n_states and 0 <= j < n_states for i, j in pairs)
     if not inside or any(count < 0 for count in pairs.values()):
-        raise RecordError("counts are whole numbers, at least 0, between states of the plan")
+        raise RecordError("counts must be whole numbers, 0 or more, between states of the plan")
     return pairs
 
 
 class PersonColumn(NamedTuple):
-    """The column that names the person of each record, and how many records of a person are kept."""
+    """The name of the column of persons, and the bound on the records kept of each person."""
 
     name: str
     bound: PersonBound
@@ -118,7 +124,7 @@ BEYOND = "beyond what is kept of a person"
 
 
 class PersonSampler:
-    """Records of persons, one by one; then what is kept of them. SECRET.
+    """Takes records of persons one by one and returns a bounded uniform sample of them. SECRET.
 
     >>> sampler = PersonSampler(PersonBound(2))
     >>> for person, origin, target in (("x", 0, 1), ("x", 1, 0), ("x", 0, 0), ("y", 1, 1)):
@@ -130,18 +136,18 @@ class PersonSampler:
 
     def __init__(self, bound: PersonBound, below: Below = SYSTEM) -> None:
         self.bound, self.below = bound, below
-        self.everything = Counter[tuple[int, int]]()  # all records, for the private report alone
+        self.everything = Counter[tuple[int, int]]()  # all records, only for the private report
         self._kept = defaultdict[str, dict[int, _Reservoir]](dict)
 
     def add(self, person: str, origin: int, target: int) -> None:
-        """One record of a person."""
+        """Add one record of a person."""
         self.everything[origin, target] += 1
         rows = self._kept[person]
         row = 0 if self.bound.per_row is None else origin
         rows.setdefault(row, _Reservoir()).add((origin, target), self.bound.in_a_cell, self.below)
 
     def records(self) -> Records:
-        """The records that are kept, bounded; each call draws anew among what the rows have kept."""
+        """The kept records. Each call draws again from the records that the rows have kept."""
         found = Records(bound=self.bound, everything=Counter(self.everything))
         for kept_rows in self._kept.values():
             pool = [pair for row in kept_rows.values() for pair in row.pairs]
@@ -153,7 +159,7 @@ class PersonSampler:
 
 @dataclasses.dataclass
 class _Reservoir:
-    """A uniform sample of the pairs seen."""
+    """A uniform sample of the pairs added so far."""
 
     pairs: list[tuple[int, int]] = dataclasses.field(default_factory=list)
     seen: int = 0
@@ -167,7 +173,7 @@ class _Reservoir:
 
 
 def _some(pool: list[tuple[int, int]], most: int, below: Below) -> list[tuple[int, int]]:
-    """At most `most` of the pool, every subset of that size as likely."""
+    """A uniform subset of `most` elements of the pool, or the whole pool if it has fewer."""
     for place in range(min(most, len(pool))) if len(pool) > most else ():
         other = place + below(len(pool) - place)
         pool[place], pool[other] = pool[other], pool[place]
@@ -175,7 +181,7 @@ def _some(pool: list[tuple[int, int]], most: int, below: Below) -> list[tuple[in
 
 
 class Reader:
-    """Adds transitions given as texts to `Records`, or stops with the line."""
+    """Adds transitions given as texts to `Records`, or raises RecordError with the line number."""
 
     def __init__(
         self,
@@ -190,7 +196,7 @@ class Reader:
         self.path = path
         self.place = {text_of(label): i for i, label in enumerate(labels)}
         if len(self.place) < len(labels):
-            raise RecordError("two of the public labels are one in another spelling (docs/reading.md): give distinct labels")
+            raise RecordError("two of the public labels are spellings of the same label (docs/reading.md): give distinct labels")
         self.outside = outside
         self.persons = persons
         self.progress = progress
@@ -199,7 +205,7 @@ class Reader:
 
     @property
     def records(self) -> Records:
-        """What has been read, of each person what is kept."""
+        """The records read so far; with persons, the kept ones."""
         if self.sampler is None:
             return self._read
         kept = self.sampler.records()
@@ -216,7 +222,7 @@ class Reader:
         self._read.dropped[reason] += count
 
     def add(self, line: int, origin: int | None, target: int | None, count: int, person: str | None = None) -> None:
-        """Count a transition; None is a label outside the list. With persons: one record, of a person or of nobody (a missing value)."""
+        """Count a transition; None is a label outside the list. With persons it is one record; `person` may be a missing value."""
         if origin is None or target is None:
             if self.outside == "stop":
                 malformed(self.path, line, _NOT_PUBLIC)
@@ -231,9 +237,9 @@ class Reader:
             self._read.counts[origin, target] += count
 
     def number(self, line: int, text: str) -> int:
-        """A whole number of 0 to 2^63 - 1."""
+        """The count that `text` spells, a whole number from 0 to 2^63 - 1; RecordError for other texts."""
         found = _WHOLE.fullmatch(text)
         value = int(found[1]) if found else LARGEST + 1
         if value > LARGEST:
-            malformed(self.path, line, f"a count is a whole number from 0 to {LARGEST}, in digits")
+            malformed(self.path, line, f"a count must be a whole number from 0 to {LARGEST}, in digits")
         return value

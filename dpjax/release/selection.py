@@ -1,44 +1,43 @@
-"""A private support: the transitions whose noisy count reaches a threshold, in exact arithmetic, and what that costs.
+"""A private support: the transitions whose noisy count reaches a threshold, in exact arithmetic, and its cost.
 
-A pair with c >= 1 records is kept when c + Z >= T: Z is whole, independent for each pair, P(Z = z) proportional to e^(-|z|/b), b
-rational, T >= 1 whole (`_exact.discrete_laplace`). A pair without a record is never kept. What is released is a function of
-the set of pairs kept. With q = e^(-1/b), c records are kept with probability
+A pair with c >= 1 records is kept if c + Z >= T. Z is a whole number, independent for each pair, with P(Z = z) proportional to e^(-|z|/b), b
+rational, and T >= 1 is a whole number (`_exact.discrete_laplace`). A pair without records is never kept. The release is a function of the set
+of kept pairs. With q = e^(-1/b), a pair with c records is kept with probability
 
     g(c) = q^(T - c)/(1 + q) for 1 <= c <= T,    1 - g(c) = q^(c - T + 1)/(1 + q) for c >= T - 1,    g(0) = 0,
 
-which sums the two geometric tails of Z. A pair that holds one record is kept with P(Z >= T - 1), not with P(Z >= T).
+by the sums of the two geometric tails of Z. A pair with one record is kept with P(Z >= T - 1), not with P(Z >= T).
 
-*Theorem.* The counts of two databases differ by at most L in all, in absolute value, and b >= L/epsilon. Let A be the product of 1
-- g(c) over the pairs that have records in the first database alone, c as many, and B the same for the second. The hockey-stick
-divergence at epsilon of the kept sets is at most max(1 - A, 1 - B).
+*Theorem.* Let the counts of two databases differ by at most L in sum of absolute values, and let b >= L/epsilon. Let A be the product of
+1 - g(c) over the pairs with records in the first database alone, c records each, and B the same product for the second. The hockey-stick
+divergence at epsilon of the sets of kept pairs is at most max(1 - A, 1 - B).
 
-*Proof.* Let P, Q be the laws of what is kept among the pairs with records in both, R = dP/dQ, and D the sum of their differences. 1
-<= c < c' have g(c') <= e^((c' - c)/b) g(c) and 1 - g(c) <= e^((c' - c)/b) (1 - g(c')), since moving Z by c' - c changes its law by
-no more. So R <= e^(D/b), D <= L. Where one of the first database's own pairs is kept, of probability 1 - A, the second has none of
-that. Elsewhere none of the own pairs of either is kept:
+*Proof.* Consider the pairs with records in both databases. Let P, Q be the laws of the kept ones, R = dP/dQ, and D the sum of the absolute
+differences of their counts. For 1 <= c < c', g(c') <= e^((c' - c)/b) g(c) and 1 - g(c) <= e^((c' - c)/b) (1 - g(c')), because a shift of Z by
+c' - c changes its law by at most this factor. So R <= e^(D/b), D <= L. With probability 1 - A a pair of the first database alone is kept, which
+is impossible in the second. Otherwise no pair that only one database has is kept:
 
     divergence = 1 - A + f(B),    f(B) = E_Q max(A R - e^epsilon B, 0).
 
-f is convex in B, f(0) = A and f(B0) = 0 at B0 = A e^(D/b - epsilon) <= A. So f(B) <= A (1 - B/B0) <= A - B below B0, and 0 from
-there on. []
+f is convex in B, f(0) = A and f(B0) = 0 at B0 = A e^(D/b - epsilon) <= A. So f(B) <= A (1 - B/B0) <= A - B for B below B0, and f(B) = 0 for
+larger B. []
 
-*What one record or one person changes.* A record: one count by 1 (L = 1) or, replaced, two (L = 2); one pair at most is new, with
-one record. A person of at most m records, r in a cell: L = m, or 2 m replaced; the new pairs hold a partition of m, or of less,
-into parts of at most r. 1 - A and 1 - B are thus bounded alike, and
+*The change of one record or one person.* A record changes one count by 1 (L = 1) or, if replaced, two counts (L = 2). At most one pair is new,
+with one record. A person with at most m records, r in a cell, has L = m, or 2 m if replaced. The records of the new pairs are a partition of m,
+or of less, into parts of at most r. The same bound holds for 1 - A and 1 - B:
 
     delta(T) = max over these partitions of 1 - prod (1 - g(j)).
 
-It is attained, by records that fall into empty pairs, wherever the other database has its own: no smaller T meets the target at
-this b.
+The bound is attained by records that fall into empty pairs, whatever pairs the other database has of its own: no smaller T meets the target
+at this b.
 
-*The worst partition.* h(j) = -log(1 - g(j)) is convex over j >= 1: up to T because -log(1 - e^x) is convex in x, and linear from T
-- 1 on, so that the two overlap in one step. Of two parts strictly between 1 and r the larger may grow by what the smaller loses,
-and no sum of h falls; so at most one part is neither 1 nor r. The sum is convex in that part and linear in the number of parts r.
-Hence m ones, or floor(m/r) parts r and the rest either in ones or in one part.
+*The worst partition.* h(j) = -log(1 - g(j)) is convex over j >= 1: up to T because -log(1 - e^x) is convex in x; from T - 1 on it is linear,
+and the two ranges overlap in one step. If two parts lie strictly between 1 and r, let the larger grow by what the smaller loses: the sum of h
+does not decrease. So at most one part is neither 1 nor r. The sum is convex in that part and linear in the number of parts r. Hence the worst
+partition is m ones, or floor(m/r) parts r with the rest either in ones or in one part.
 
-The sum is taken in float64 and raised by more than its round-off; b is L over the decimal that epsilon prints as, in rationals. A
-state for which nothing was kept keeps all pairs, and the model is drawn on the support with a budget of its own: the two budgets
-add, whatever the selection was.
+The sum is computed in float64 and raised by more than its round-off. b is L over the printed decimal of epsilon, in rationals. A state for
+which no pair was kept keeps all pairs. The model is drawn on the support with its own budget, and the two budgets add, whatever was selected.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ from dpjax.counts import Neighbours, PersonBound
 from dpjax.counts.neighbours import given
 
 Pairs = Mapping[tuple[int, int], int]  # (from, to) -> count, by index
-_LARGEST = 2**40  # of a scale or a threshold
+_LARGEST = 2**40  # the largest scale and threshold
 _SAFETY = 1 + 1e-12  # above the round-off of a sum of h
 WRITTEN = "give a statement.json as dpjax wrote it"
 _TOO_LITTLE = "too little for a private support: raise epsilon, delta or the share"
@@ -66,9 +65,16 @@ _TOO_LITTLE = "too little for a private support: raise epsilon, delta or the sha
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ThresholdedSelection:
-    """Which transitions are in the support, chosen with (epsilon, delta) of its own.
+    """A private selection of the support, with its own (epsilon, delta).
 
-    scale: b of the noise, rational. threshold: T. ValueError unless they are (epsilon, delta)-private for this adjacency and unit.
+    Args:
+        epsilon, delta: the budget; nats, and a probability.
+        adjacency: "replace" or "add-remove", or a `Neighbours` that protects persons.
+        scale: b of the noise, a rational number.
+        threshold: T, 1 or more.
+
+    Raises:
+        ValueError: if scale and threshold are not (epsilon, delta)-private for this adjacency and unit.
     """
 
     epsilon: float
@@ -82,25 +88,25 @@ class ThresholdedSelection:
         object.__setattr__(self, "adjacency", given(neighbours))
         require_whole(self.threshold, "threshold", "give a whole number, 1 or more", least=1)
         private = self.scale * as_written(self.epsilon) >= neighbours.l1
-        require(private, "scale", float(self.scale), f"this noise spends more than epsilon = {self.epsilon:g}: take more")
+        require(private, "scale", float(self.scale), f"this noise spends more than epsilon = {self.epsilon:g}: take a larger scale")
         spent = self.delta_spent
         require(
             spent <= self.delta,
             "threshold",
             self.threshold,
-            f"it spends delta = {spent:.6g}, above {self.delta:g}: take a higher one",
+            f"it spends delta = {spent:.6g}, above {self.delta:g}: take a higher threshold",
         )
 
     @classmethod
     def calibrate(cls, *, epsilon: float, delta: float, adjacency: Neighbours | str) -> ThresholdedSelection:
-        """The scale of epsilon and the least threshold that meets delta.
+        """The selection with the scale for epsilon and the smallest threshold that meets delta.
 
         Args:
-            epsilon, delta: what the selection may spend; nats, and a probability.
+            epsilon, delta: the budget of the selection; nats, and a probability.
             adjacency: "replace" or "add-remove", or a `Neighbours` that protects persons.
 
         Raises:
-            ValueError: for an epsilon or a delta that is none, and where the scale or the threshold would be above 2^40.
+            ValueError: if epsilon or delta is out of range, or if the scale or the threshold would exceed 2^40.
         """
         neighbours = _checked(epsilon, delta, adjacency)
         persons, scale = neighbours.persons, neighbours.l1 / as_written(epsilon)
@@ -121,11 +127,11 @@ class ThresholdedSelection:
 
     @property
     def delta_spent(self) -> float:
-        """The delta of this very scale and threshold at epsilon, rounded up."""
+        """The delta that exactly this scale and threshold spend at epsilon, rounded up."""
         return selection_delta(self.scale, self.threshold, self.neighbours.persons)
 
     def select(self, pairs: Pairs, n_states: int, below: Below = SYSTEM) -> np.ndarray:
-        """(n, n) booleans; a state for which nothing was kept keeps all pairs. SECRET counts go in, the private support comes out."""
+        """The private support, (n, n) booleans. A state for which no pair was kept keeps all pairs. pairs: SECRET counts by (from, to)."""
         support = np.zeros((n_states, n_states), dtype=bool)
         for pair, count in pairs.items():
             if count > 0 and count + discrete_laplace(self.scale, below) >= self.threshold:
@@ -134,7 +140,7 @@ class ThresholdedSelection:
         return support
 
     def facts(self) -> dict[str, Any]:
-        """Public numbers for the statement."""
+        """The public numbers of the selection, for the statement."""
         return {
             "selection": "pairs with a record whose count plus discrete Laplace noise is at least the threshold",
             "selection_epsilon": self.epsilon,
@@ -147,11 +153,11 @@ class ThresholdedSelection:
 
 
 def selection_delta(scale: Fraction, threshold: int, persons: PersonBound | None = None) -> float:
-    """The delta that a selection spends at epsilon = L/scale, rounded up: the worst partition of the records that may fall into empty pairs.
+    """The delta that a selection spends at epsilon = L/scale, rounded up: that of the worst partition of records into empty pairs.
 
     Args:
         scale: b of the discrete Laplace noise.
-        threshold: T >= 1; a pair is kept when its noisy count is at least T.
+        threshold: T >= 1; a pair is kept if its noisy count is at least T.
         persons: the bound on a person's records; None for a record.
     """
     m, r = (1, 1) if persons is None else (persons.records, persons.in_a_cell)
@@ -162,13 +168,13 @@ def selection_delta(scale: Fraction, threshold: int, persons: PersonBound | None
 
 
 def true_delta(statement: Mapping[str, Any]) -> float:
-    """The delta that a release spends at the epsilon of its statement (`statement.json`), its private support by the exact law.
+    """The delta that a release spends at the epsilon of its statement (`statement.json`), with the exact cost of its private support.
 
-    dpjax once took the threshold from OpenDP's map, which charges a pair that appears too little: such a statement may say less.
-    A statement without a private support gives the delta that it states.
+    Earlier versions took the threshold from OpenDP's map, which charges too little for a new pair: their statements may give too small a delta.
+    For a statement without a private support this is the delta that it states.
 
     Raises:
-        ValueError: where the statement lacks a number that its private support needs, or has another in its place.
+        ValueError: if a number that the private support needs is missing or wrong.
     """
     if "selection_threshold" not in statement:
         require("delta" in statement, "statement", None, WRITTEN, problem="has no delta")
@@ -179,7 +185,7 @@ def true_delta(statement: Mapping[str, Any]) -> float:
 
 
 def selection_spent(statement: Mapping[str, Any]) -> float:
-    """The delta that the private support of a statement spends at its `selection_epsilon`, by the exact law; raises as `true_delta`."""
+    """The exact delta that the private support of a statement spends at its `selection_epsilon`. Raises as `true_delta` does."""
     try:
         per_row = statement.get("records_a_person_and_row")
         persons = PersonBound(int(statement["records_a_person"]), per_row) if "records_a_person" in statement else None
@@ -190,14 +196,14 @@ def selection_spent(statement: Mapping[str, Any]) -> float:
         threshold = int(statement["selection_threshold"])
         spent = selection_delta(scale, max(threshold, 1), persons)
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
-        raise InputError("the statement", "says a private support and lacks a number that belongs to it", WRITTEN) from error
+        raise InputError("the statement", "has a private support but lacks one of its numbers", WRITTEN) from error
     require(threshold >= 1, "selection_threshold", threshold, f"the statement is damaged: {WRITTEN}")
     require(private, "selection_scale", float(scale), "its noise spends more than the selection_epsilon of the statement")
     return spent
 
 
 def _missed(scale: Fraction, threshold: int, records: int) -> float:
-    """h: -log of the probability that a pair with so many records is not kept, within 1e-13 of itself and 5e-324."""
+    """h: -log of the probability that a pair with this many records is not kept; relative error 1e-13, absolute error 5e-324."""
     q = math.exp(-float(1 / scale))
     if records < threshold:
         kept = math.exp(-float((threshold - records) / scale)) / (1 + q)
@@ -206,7 +212,7 @@ def _missed(scale: Fraction, threshold: int, records: int) -> float:
 
 
 def _checked(epsilon: Any, delta: Any, adjacency: Any) -> Neighbours:
-    """The neighbours of a target that can be met."""
+    """The neighbours of a target, after a check of its epsilon and delta."""
     require_number(epsilon, "epsilon", "give a number above 0, at most 1e12 (nats), such as 0.3", lambda x: 0 < x <= 1e12)
     require_number(delta, "delta", "give a number strictly between 0 and 1, such as 1e-7", lambda x: 0 < x < 1)
     return Neighbours.of(given(adjacency))

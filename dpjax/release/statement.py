@@ -1,13 +1,13 @@
-"""What every release says before it reads anything: its claims as values, the statement made of them, its price, what it owes a ledger.
+"""The claims of a release as values, its privacy statement, its price and its charge, all made before any record is read.
 
-A release is one of a model (`dpjax.release.plan`) or of a stream of states (`dpjax.release.stream`). Both are a `ReleasePlan`, and what they
-say is made of the same values: a `Claim` is a neighbouring relation, the protected unit, and the (epsilon, delta) of one change. It speaks of any
-two databases or trajectories x, x' that differ by one change of its relation, and of any set S of releases:
+A release is of a model (`dpjax.release.plan`) or of a stream of states (`dpjax.release.stream`). Both are a `ReleasePlan`. A `Claim` has a
+neighbouring relation, the protected unit, and the (epsilon, delta) of one change. It holds for any two databases or trajectories x, x'
+that differ by one change of its relation, and for any set S of releases:
 
     P(M(x) in S) <= e^epsilon P(M(x') in S) + delta,      in both orders.
 
-The words are made from the values, and the values are printed as they are: e^epsilon is rounded up, a given epsilon or delta is printed in
-full, a computed one is rounded up to six digits first.
+The sentences are made from the values: e^epsilon is rounded up; a given epsilon or delta is printed in full; a computed one is first
+rounded up to six digits.
 
     relation              unit      one change
     "replace"             record    one record replaced by any other, in the same row or in another
@@ -15,15 +15,15 @@ full, a computed one is rounded up to six digits first.
     "add-remove"          record    one record more or fewer
     "add-remove"          person    one person more or fewer, with all their records
     "replace-within-row"  record    one record moved to another cell of its row
-    "within rho"          trajectory, or that of an identifier: one of the same length, its average distances to the other at most rho in all
+    "within rho"          trajectory or identifier: another trajectory of the same length; the sum of their average distances is at most rho
     "one state replaced"  state     one state at one time replaced by any other
-    "m states replaced"   state     m of them; epsilon is that of each
-    "any distance"        trajectory, or that of an identifier: any of the same length; epsilon is that of each unit of length
+    "m states replaced"   state     m states replaced; epsilon is for each state
+    "any distance"        trajectory or identifier: any other trajectory of the same length; epsilon is for each unit of length
 
 k steps of an (epsilon, delta)-private mechanism cost (k epsilon, delta (1 + e^epsilon + ... + e^((k-1) epsilon))): group privacy, `group_delta`.
 
-A `Statement` holds plain values for machines, under the names that stored statements have; `str()` makes the text. It is made of public inputs
-alone: nothing here takes a count, a model or a state of a stream.
+A `Statement` has plain values under the names of stored statements; `str()` makes the text. It is made from public inputs alone: no
+function of this module takes a count, a model or a state of a stream.
 """
 
 from __future__ import annotations
@@ -50,17 +50,22 @@ _CHANGES = {
     ("add-remove", "person"): "Adding or removing one person with all their records",
     ("replace-within-row", "record"): "Moving one record to another possible cell of its row",
 }
-PROVED, EXACTLY = "the proved bound", "exact"  # what a claim of a stream rests on
-_LARGEST_FACTOR = 20.0  # of epsilon, above which e^epsilon is left as a power
+PROVED, EXACTLY = "the proved bound", "exact"  # the basis of a stream's claim
+_LARGEST_FACTOR = 20.0  # above this epsilon, e^epsilon is printed as a power
 _MARGIN = Fraction(1 + 1e-9)  # over the round-off of a few exponentials
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """(epsilon, delta) of one change of `relation` to one `unit`; basis: how they were found.
+    """The (epsilon, delta) of one change of `relation` to one `unit`.
 
-    each: what epsilon is counted for, where it is not for the whole change: "state", or "unit" of length. rho, unit_of_rho: the radius of a
-    trajectory's neighbours, exactly, and the unit of its lengths.
+    Args:
+        relation, unit: see the table of this module.
+        epsilon, delta: nats, and a probability.
+        basis: how epsilon and delta were found.
+        each: "state" or "unit" (of length) if epsilon is for each of these and not for the whole change.
+        rho: radius of the neighbours of a trajectory, exactly.
+        unit_of_rho: unit of rho and of lengths.
     """
 
     relation: str
@@ -74,7 +79,7 @@ class Claim:
 
     @property
     def factor(self) -> float | None:
-        """A decimal of four digits, at least e^epsilon; None where epsilon is above 20, or is not that of the whole change."""
+        """A decimal of four digits, at least e^epsilon; None if epsilon is above 20 or is not for the whole change."""
         return None if self.each is not None else factor_up(self.epsilon)
 
     @property
@@ -83,7 +88,7 @@ class Claim:
         return _SENTENCES.get(self.relation, _change)(self)
 
     def fields(self) -> dict[str, Any]:
-        """The claim for machines, with its sentence."""
+        """The claim as plain values, with its sentence under "words"."""
         lengths = {"rho": self.rho, "unit_of_rho": self.unit_of_rho}
         return {
             "relation": self.relation,
@@ -112,8 +117,8 @@ def _within(claim: Claim) -> str:
     return (
         f"Trajectories {whose}of the same length are adjacent when the average shortest-path distances (G(i,j) + G(j,i))/2 between their"
         f" states, summed over all times but the first, are at most rho = {_shown_exactly(claim.rho)} {claim.unit_of_rho} (Definition 4)."
-        f" Whatever is seen of the output, its probability under one differs from that under an adjacent one by a factor of at most e^{epsilon}:"
-        f" pure {epsilon}-differential privacy, delta 0, for states possible or impossible after each other."
+        f" The probabilities of any event of the output under two adjacent trajectories differ by a factor of at most e^{epsilon}:"
+        f" pure {epsilon}-differential privacy, delta 0. This also covers trajectories with transitions that the chain does not have."
     )
 
 
@@ -148,7 +153,7 @@ def _shown_exactly(value: str) -> str:
 
 
 def group_delta(steps: int, epsilon: Fraction, delta: Fraction) -> Fraction | None:
-    """delta (1 + e^epsilon + ... + e^((steps-1) epsilon)), rounded up; None where it is 1 or more."""
+    """delta (1 + e^epsilon + ... + e^((steps-1) epsilon)), rounded up; None if it is 1 or more."""
     if delta == 0 or steps == 1:
         return delta
     try:
@@ -167,13 +172,13 @@ def factor_up(epsilon: float) -> float | None:
 
 
 def shown_factor(epsilon: float) -> str:
-    """e^epsilon for people: rounded up, or left as a power."""
+    """e^epsilon as text: a decimal, rounded up, or a power above epsilon = 20."""
     factor = factor_up(epsilon)
     return f"e^{shown(epsilon)}" if factor is None else shown(factor)
 
 
 class Statement(dict[str, Any]):
-    """The privacy statement of a model or of a stream: plain values for machines, by name; `str()` gives the text.
+    """The privacy statement of a model or of a stream: a dict of plain values; `str()` gives the text.
 
     >>> statement = Statement(kind="dpjax private trajectory", epsilon=1.0)
     >>> statement.kind, statement["epsilon"]
@@ -198,7 +203,7 @@ class Statement(dict[str, Any]):
         return "\n".join(_TEXTS[self.kind](self)) + "\n"
 
 
-STREAM = "dpjax private trajectory"  # `kind` of a stored statement of a stream; those of models have a `format`
+STREAM = "dpjax private trajectory"  # `kind` of the stored statement of a stream; the statement of a model has a `format`
 _ELSEWHERE = (
     *("format", "hidden", "meaning", "who", "not_hidden", "claims", "group_privacy"),
     *("versions", "planning_figures", "created"),
@@ -237,21 +242,21 @@ def _made_with(statement: Mapping[str, Any]) -> str:
 
 
 def versions() -> dict[str, str]:
-    """What this was made with: dpjax, NumPy, SciPy, JAX and Python."""
+    """The versions of dpjax, NumPy, SciPy, JAX and Python."""
     found = {name: importlib.metadata.version(name) for name in ("numpy", "scipy", "jax")}
     return {"dpjax": dpjax.__version__, **found, "python": platform.python_version()}
 
 
 class ReleasePlan(abc.ABC):
-    """Everything that is public about a release, fixed before anything sensitive is read. None of these needs data."""
+    """All public parameters of a release, fixed before anything sensitive is read. No method of this class needs data."""
 
     @abc.abstractmethod
     def price(self) -> list[str]:
-        """What the release will cost, in lines to print."""
+        """The cost of the release, as lines to print."""
 
     @abc.abstractmethod
     def claims(self) -> list[Claim]:
-        """(epsilon, delta) of each change that is spoken of."""
+        """The (epsilon, delta) of each change that the statement covers."""
 
     @abc.abstractmethod
     def statement(self) -> Statement:
@@ -259,4 +264,4 @@ class ReleasePlan(abc.ABC):
 
     @abc.abstractmethod
     def due(self) -> Due:
-        """What a ledger is charged, before the first output; ValueError where nothing can be charged."""
+        """The charge to a ledger, made before the first output. ValueError if the release has no finite charge."""

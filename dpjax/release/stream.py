@@ -1,34 +1,34 @@
-"""The release of a stream: its plan, made of public inputs alone, and the one step that reads the sensitive states.
+"""The release of a stream: a plan made from public inputs alone, and the one step that reads the sensitive states.
 
-`StreamPlan` says the price, the claims, the statement and what a ledger is charged (`dpjax.release.statement`) before a line of the stream is
-read; `draw` then writes a private line for each. The mechanism, its distances and its proof are in `dpjax.release.trajectory`.
+`StreamPlan` gives the price, the claims, the statement and the charge to a ledger (`dpjax.release.statement`) before a line of the stream is
+read. `StreamPlan.draw` then writes one private line for each line. The mechanism, its distances and its proof are in
+`dpjax.release.trajectory`.
 
-*Claims.* The numbers in nats are rounded so that no claim is better than the truth. The single-substitution epsilon is the exact one,
-max over pairs of ell(s, v) computed by `dpjax.trajectory.pairwise_losses` with its round-off added, where all pairs are affordable;
-elsewhere its proved bound (epsilon / rho) max average distance, exact in whole numbers. g_min is exact. The states at the first time are never
-used, and cost nothing.
+*Claims.* Epsilons in nats are rounded up, so that no claim is stronger than the truth. The single-substitution epsilon is exact if all pairs
+of states are affordable: max ell(s, v) over pairs, by `dpjax.trajectory.pairwise_losses`, plus its round-off. Otherwise it is the proved
+bound (epsilon / rho) max average distance, exact in whole numbers. g_min is exact. The states at the first time are never used, so they
+cost nothing.
 
-*What a private stream is worth* (`PublicRun`), from the public chain alone: how many states come out unchanged, and at which epsilon; an
-estimate and no claim. A public run of the chain (a fixed pseudo-random walk s_0, ..., s_T from the state with most ways out; no data) goes
-through the mechanism, with pseudo-random coins. From the private state i before each step the exact law of permute-and-flip gives the
-probability
+*The value of a private stream* (`PublicRun`): the share of states that come out unchanged, estimated from the public chain alone. It is no
+claim. A public run of the chain (a fixed pseudo-random walk s_0, ..., s_T from the state with the most successors; no data) passes through
+the mechanism with pseudo-random coins. From the private state i before each step the exact law of permute-and-flip gives the probability
 
     pi(s_t | s_t, i)
 
-that the private state is the sensitive one. Its mean over the run estimates the share of states in the clear; its mean with i = s_(t-1),
-where the private state was the sensitive one before, says how faithfully a stream is followed once it is met. Nothing here is released.
+that the private state equals the sensitive state. Its mean over the run estimates the share of unchanged states. Its mean with i = s_(t-1)
+estimates how closely the private stream follows once both are in the same state. None of this is released.
 
-*The cost of a chain that is itself a private release* of data which hold the stream's own trajectory (`chain_cost`).
+*The cost of the chain* (`chain_cost`), if the chain is itself a private release of data that contain the trajectory of the stream.
 
-*How many records a neighbour changes.* Adjacent trajectories of one length differ in at most m = floor(rho / g_min) states after the first,
-and in the first, which the adjacency does not count. Where each of their transitions is one record of the chain's data, a state is part
-of two records, the first of one: at most 2m + 1 records are replaced by others, which is 2 (2m + 1) removed or added. Where the chain
-protects all records of a person together, a trajectory of one person is one such change (two, where persons are added or removed).
-Within a row nothing follows, since a changed state moves a record to another row; nor where g_min = 0 leaves m without limit.
+*Records that a neighbour changes.* Adjacent trajectories of one length differ in at most m = floor(rho / g_min) states after the first, and
+in the first state, which the adjacency does not count. Let each transition be one record of the chain's data. A state is part of two
+records, the first state of one. So at most 2m + 1 records are replaced, which is 2 (2m + 1) records removed or added. If the chain
+protects all records of a person together, the trajectory of one person is one such change (two, if persons are added or removed).
+For a chain that is private within rows nothing follows, because a changed state moves a record to another row. If g_min = 0, m has no
+limit and nothing follows either.
 
 *Group privacy.* k changes of an (epsilon_c, delta_c)-private release cost (k epsilon_c, delta_c (1 + e^epsilon_c + ... + e^((k-1) epsilon_c))),
-and the stream adds its epsilon. The proof, with the chain on which adjacency depends being itself random, is in the derivations of the
-release.
+and the stream adds its epsilon. The adjacency depends on the chain, which is then random; the proof is in the derivations of the release.
 """
 
 from __future__ import annotations
@@ -69,7 +69,14 @@ _LONGEST, _SHORTEST, _WORK = 500, 50, 200_000  # steps of the public run; candid
 
 
 class Clear(NamedTuple):
-    """Unchanged states on a public run: their expected share, after a state that was met, and the largest probability of a step."""
+    """Unchanged states on a public run.
+
+    Attributes:
+        share: expected share of unchanged states.
+        after_a_match: expected share if the private state before was the sensitive one.
+        worst: largest probability of a step that its state is unchanged.
+        steps: number of steps of the run.
+    """
 
     share: float
     after_a_match: float
@@ -78,7 +85,7 @@ class Clear(NamedTuple):
 
 
 class PublicRun:
-    """A walk of the chain and the distances that its steps need, found once for all epsilons."""
+    """A pseudo-random walk of the public chain with the distances of its steps, computed once for all epsilons."""
 
     def __init__(self, release: TrajectoryRelease) -> None:
         self.distances: WholeDistances = release.distances
@@ -90,7 +97,7 @@ class PublicRun:
         self._costs = {s: self.distances.to(s) for s in sorted(set(self.walk[1:]))}
 
     def in_the_clear(self, epsilon: Fraction) -> Clear:
-        """How much of this run comes out unchanged at `epsilon`; 0 chooses uniformly among what can follow."""
+        """The unchanged states of this run at `epsilon`. At 0 the mechanism chooses uniformly among the possible next states."""
         c = epsilon / (2 * self.rho * STEPS)
         below, private, before = random.Random(0).randrange, self.walk[0], []
         for s in self.walk[1:]:
@@ -102,7 +109,7 @@ class PublicRun:
         return Clear(float(found.mean()), float(matched.mean()), float(max(found.max(), matched.max())), len(before))
 
     def _unchanged(self, before: list[int], c: float) -> Float[np.ndarray, " steps"]:
-        """pi(s_t | s_t, i_t) of the steps from the private states `before`, exactly."""
+        """The exact pi(s_t | s_t, i_t) of each step from the private states `before`."""
         costs = np.full((len(before), self.width), np.inf)
         at = np.full(len(before), -1)
         for t, (i, s) in enumerate(zip(before, self.walk[1:], strict=True)):
@@ -116,7 +123,7 @@ class PublicRun:
 
 
 def epsilon_for(release: TrajectoryRelease, target: int, largest: Fraction) -> Fraction:
-    """An epsilon at which replacing one state costs at most `target`, by the proved bound (epsilon / rho) times the largest distance."""
+    """An epsilon at which one replaced state costs at most `target`, by the proved bound (epsilon / rho) times the largest distance."""
     return Fraction(str(decimal_down(target * release.rho / largest, digits=5)))
 
 
@@ -136,11 +143,13 @@ def _walk(release: TrajectoryRelease, first: int, steps: int) -> list[int]:
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class StreamPlan(ReleasePlan):
-    """Everything that is public about the release of a stream, fixed before a line is read.
+    """All public parameters of the release of a stream, fixed before a line is read.
 
-    release: the mechanism on the public chain. start: the label of the public first state; None draws it from the chain's public initial
-    law. identifiers: lines are identifier,state, and each identifier has a trajectory of its own. chain: what the release of the chain itself
-    has cost; None where the chain is a public input.
+    Args:
+        release: the mechanism on the public chain.
+        start: label of the public first state; None draws it from the chain's public initial distribution.
+        identifiers: lines are identifier,state, and each identifier has its own trajectory.
+        chain: the cost of the chain's own private release; None if the chain is a public input.
     """
 
     release: TrajectoryRelease
@@ -154,28 +163,28 @@ class StreamPlan(ReleasePlan):
         require(self.start is None or text_of(self.start) in known, "start", self.start, remedy)
 
     def price(self) -> list[str]:
-        """What one state costs, and the share of states that come out unchanged: of this release, and of others to compare."""
+        """The price as lines to print: the epsilon of one state and the share of unchanged states, here and at other epsilons."""
         run, release, largest = self._run, self.release, self._near.largest
         head = f"{'one state costs':>16}{'epsilon':>12}{'unchanged':>12}{'after a match':>15}{'worst step':>12}"
         lines = [
             self._headline,
-            f"Share of states that come out unchanged, on a public run of {len(run.walk) - 1} steps of the chain itself (no data are looked at;"
-            " exact probabilities of each step):",
+            f"Share of states that come out unchanged, on a public run of {len(run.walk) - 1} steps of the chain itself (no data are read;"
+            " the probabilities of each step are exact):",
             head,
             _line(shown(self._one.epsilon), shown(decimal_up(release.epsilon)), self._clear, "  this release"),
-            _line("0", "0", run.in_the_clear(Fraction(0)), "  any possible next state, nothing sensitive used"),
+            _line("0", "0", run.in_the_clear(Fraction(0)), "  a uniform choice of the next state, without the data"),
         ]
         if largest > 0:
             for target in TARGETS:
                 epsilon = epsilon_for(release, target, largest)
                 lines.append(_line(f"at most {target}", shown(float(epsilon)), run.in_the_clear(epsilon), ""))
         lines.append(
-            "One state costs: the epsilon of replacing one state by any other. After a match: the private state before was the sensitive one."
+            "One state costs: the epsilon of replacing one state by any other. After a match: if the private state before was the sensitive one."
         )
         return lines
 
     def claims(self) -> list[Claim]:
-        """Of two trajectories of one length: within rho, one state replaced, m states replaced, at any distance. All are pure."""
+        """The claims for two trajectories of one length: within rho, one state replaced, m states replaced, any distance. delta is 0."""
         release, one = self.release, self._one
         rho, length = str(release.rho), release.distances.unit
         unit = "identifier" if self.identifiers else "trajectory"
@@ -218,12 +227,12 @@ class StreamPlan(ReleasePlan):
         )
 
     def due(self) -> Due:
-        """epsilon, among trajectories within rho on these very lengths; a chain that is itself a private release is charged once."""
+        """The charge: epsilon, for trajectories within rho on exactly these lengths. A chain that is a private release is charged once."""
         amount = Charge(decimal_up(self.release.epsilon), 0.0, f"privatize-trajectory, {self.release.chain.n_states} states")
         return Due(neighbours(self.release), amount, None if self.chain is None else self._chain_charge(self.chain))
 
     def draw(self, source: io.BufferedIOBase, write: Callable[[bytes], object], below: Below = SYSTEM) -> int:
-        """Write a private line for each line of `source` (see `private_lines`); every call spends epsilon again."""
+        """Write a private line for each line of `source`, and return their number (`private_lines`). Every call spends epsilon again."""
         start = None if self.start is None else self._labels[text_of(self.start)]
         return private_lines(self.release, source, write, start=start, identifiers=self.identifiers, below=below)
 
@@ -245,7 +254,7 @@ class StreamPlan(ReleasePlan):
 
     @functools.cached_property
     def _one(self) -> Claim:
-        """One state replaced: exactly, or the proved bound where all pairs of states are too many."""
+        """The claim for one replaced state: exact, or the proved bound if there are too many pairs of states."""
         bound = decimal_up(self.release.epsilon / self.release.rho * self._near.largest)
         law, found, basis = WholeLengthMechanism(self.release), bound, PROVED
         if affordable(law):
@@ -262,7 +271,7 @@ class StreamPlan(ReleasePlan):
         )
 
     def _promises(self) -> list[str]:
-        """The sentences of the claims, and what they mean on this chain."""
+        """The sentences of the claims and what they mean for this chain."""
         within, one, _, far = self.claims()
         release, near = self.release, self._near
         unit, epsilon, smallest = release.distances.unit, shown(within.epsilon), shown(decimal_down(near.smallest))
@@ -284,7 +293,7 @@ class StreamPlan(ReleasePlan):
     def _chain_charge(self, budget: ChainBudget) -> Charge:
         cost = chain_cost(self.release, budget)
         if isinstance(cost, str):
-            invalid("ledger", None, f"nothing can be charged for the chain: {cost}", problem="is given")
+            invalid("ledger", None, f"the chain has no finite charge: {cost}", problem="is given")
         released = f"released at ({shown(budget.epsilon)}, {shown(budget.delta)}) for {budget.in_words}"
         lengths = self.release.distances.fingerprint()[:16]
         return Charge(cost.epsilon, cost.delta, f"the chain {lengths}, {released}; changes of its data: {cost.changes}")
@@ -293,12 +302,12 @@ class StreamPlan(ReleasePlan):
 def trajectory_statement(
     release: TrajectoryRelease, *, start: str | None = None, identifiers: bool = False, chain_budget: ChainBudget | None = None
 ) -> Statement:
-    """The statement of a stream by `release`: that of its `StreamPlan`."""
+    """The privacy statement of a stream that `release` makes private: `StreamPlan.statement`."""
     return StreamPlan(release=release, start=start, identifiers=identifiers, chain=chain_budget).statement()
 
 
 def neighbours(release: TrajectoryRelease) -> str:
-    """What a ledger adds up under: trajectories within rho on these very lengths."""
+    """The neighbouring relation of a ledger's sum, in words: trajectories within rho on exactly these lengths."""
     lengths = release.distances.fingerprint()[:16]
     return f"trajectories within {release.rho} {release.distances.unit} on the lengths {lengths}"
 
@@ -307,13 +316,13 @@ def _warning(substitution: float, clear: Clear) -> str | None:
     if substitution <= LARGE:
         return None
     expected = (
-        "expect most states of the stream to come out unchanged, in the clear."
+        "expect most states of the stream to come out unchanged."
         if clear.share > 0.5
-        else "expect as large a part of the stream in the clear."
+        else "expect the same share of the stream to come out unchanged."
     )
     return (
-        f"WARNING: epsilon {shown(substitution)} for one state is more than {LARGE}: it hides little, and nearly nothing above 10, of the states"
-        f" that are told apart best. On a public run of the chain itself {clear.share:.1%} of the states come out unchanged: {expected}"
+        f"WARNING: epsilon {shown(substitution)} for one state is more than {LARGE}: the states that are easiest to distinguish are hardly hidden,"
+        f" and above 10 almost not at all. On a public run of the chain itself {clear.share:.1%} of the states come out unchanged: {expected}"
     )
 
 
@@ -326,9 +335,9 @@ def _reveals(start: str | None, identifiers: bool) -> list[str]:
     lines = [
         first,
         "The length of the stream, and the time at which each state arrives, are not hidden.",
-        "The time that a step computes, up to some milliseconds, depends on its random coins, and through them on the sensitive"
-        " state: do not publish timestamps as fine as that.",
-        "A line that is no known state ends the stream, which shows that there was such a line, and where.",
+        "The computing time of a step, up to some milliseconds, depends on its random coins and, through them, on the sensitive"
+        " state: do not publish timestamps of that precision.",
+        "A line that is not a known state ends the stream. The output then shows that there was such a line, and where.",
     ]
     if identifiers:
         lines.append("The identifiers themselves, and the order in which they come, are copied to the output.")
@@ -339,7 +348,7 @@ def _chain(release: TrajectoryRelease, budget: ChainBudget | None) -> dict[str, 
     known: dict[str, Any] = {"states": release.chain.n_states, "sha256_of_lengths": release.distances.fingerprint()}
     if budget is None:
         words = (
-            "The chain is a public input: the user declares that it was not made of the data that this stream protects."
+            "The chain is a public input: the user declares that it was not made from the data that this stream protects."
             " If it was, this statement does not hold."
         )
         return {"source": "public input", **known, "words": words}
@@ -350,7 +359,7 @@ def _chain(release: TrajectoryRelease, budget: ChainBudget | None) -> dict[str, 
     cost = chain_cost(release, budget)
     if isinstance(cost, str):
         words = (
-            f"{head}For a person whose trajectory is in the chain's data too no sum is claimed: {cost}. For everybody else the chain is a"
+            f"{head}For a person whose trajectory is also in the chain's data, no sum is claimed: {cost}. For everybody else the chain is a"
             " public input."
         )
         return {
@@ -364,10 +373,10 @@ def _chain(release: TrajectoryRelease, budget: ChainBudget | None) -> dict[str, 
         }
     many = f"{cost.changes} such change{'s' if cost.changes > 1 else ''}"
     words = (
-        f"{head}If the protected trajectory is in the chain's data too (each of its transitions one record there, or all of them records of"
-        f" one person where persons are protected), an adjacent one makes at most {many} there, which by group privacy cost"
-        f" ({shown(cost.epsilon)}, {shown(cost.delta)}); chain and stream together are ({shown(cost.total_epsilon)}, {shown(cost.delta)})-private"
-        " for trajectories that are adjacent on this chain's lengths. For everybody else the chain is a public input."
+        f"{head}If the protected trajectory is also in the chain's data (each of its transitions is one record there; where persons are"
+        f" protected, all of them are records of one person), an adjacent trajectory makes at most {many} in those data. By group privacy this"
+        f" costs ({shown(cost.epsilon)}, {shown(cost.delta)}). Chain and stream together are ({shown(cost.total_epsilon)},"
+        f" {shown(cost.delta)})-private for trajectories that are adjacent on this chain's lengths. For everybody else the chain is a public input."
     )
     totals = {"total_epsilon": cost.total_epsilon, "total_delta": cost.delta}
     own = {"changes_in_the_chains_data": cost.changes, "chain_epsilon": cost.epsilon, "chain_delta": cost.delta}
@@ -384,7 +393,7 @@ IN_WORDS = {
 
 
 class ChainBudget(NamedTuple):
-    """What the release of the chain itself has cost: (epsilon, delta) for its own adjacency, one of `IN_WORDS` or other words."""
+    """The cost of the chain's own release: (epsilon, delta) under its adjacency, a key of `IN_WORDS` or other words."""
 
     epsilon: float
     delta: float
@@ -392,12 +401,12 @@ class ChainBudget(NamedTuple):
 
     @property
     def in_words(self) -> str:
-        """The adjacency for people."""
+        """The adjacency as a phrase."""
         return IN_WORDS.get(self.adjacency, self.adjacency)
 
 
 class ChainCost(NamedTuple):
-    """What the chain costs somebody whose trajectory is in its data, and what chain and stream cost together."""
+    """The cost of the chain for a person whose trajectory is in its data, and the total with the stream."""
 
     changes: int
     epsilon: float
@@ -406,7 +415,7 @@ class ChainCost(NamedTuple):
 
 
 def chain_cost(release: TrajectoryRelease, budget: ChainBudget) -> ChainCost | str:
-    """The cost under the stream's adjacency, or why no finite number follows."""
+    """The cost of the chain under the stream's adjacency, or a sentence that says why it has no finite value."""
     changes = _changes(release, budget.adjacency)
     if isinstance(changes, str):
         return changes
@@ -421,7 +430,12 @@ def chain_cost(release: TrajectoryRelease, budget: ChainBudget) -> ChainCost | s
 
 
 def chain_budget(epsilon: str, delta: str, adjacency: Any = None) -> ChainBudget:
-    """A budget from text, its adjacency by name or in words where there are some."""
+    """A `ChainBudget` from texts.
+
+    Args:
+        epsilon, delta: decimals, taken exactly and rounded up; nats and a probability.
+        adjacency: a key of `IN_WORDS` or other words; any value that is not text leaves the default.
+    """
     exact = exact_positive("the chain's epsilon", epsilon)
     try:
         share = Fraction(delta)
@@ -438,7 +452,7 @@ def _changes(release: TrajectoryRelease, adjacency: str) -> int | str:
     if adjacency not in ("replace", "add-remove"):
         return (
             f"the chain is private for {IN_WORDS.get(adjacency, adjacency)}, from which nothing follows for a trajectory that changes several"
-            " records of several rows: give a chain that is private for any record replaced by any other, or for persons, and say so"
+            " records of several rows: give a chain that is private for any record replaced by any other, or for persons, and name that adjacency"
         )
     smallest = release.distances.extremes().smallest
     if smallest == 0:
@@ -448,6 +462,6 @@ def _changes(release: TrajectoryRelease, adjacency: str) -> int | str:
 
 
 def _group_delta(changes: int, budget: ChainBudget) -> float | None:
-    """What `group_delta` says, as a decimal; None where it is 1 or more."""
+    """`group_delta` as a decimal, rounded up; None if it is 1 or more."""
     delta = group_delta(changes, Fraction(str(budget.epsilon)), Fraction(str(budget.delta)))
     return None if delta is None else decimal_up(delta)

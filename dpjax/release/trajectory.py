@@ -1,21 +1,21 @@
-"""Mechanism 1 for somebody's data: whole-number distances, exact coins, the operating system's entropy; nothing to seed.
+"""Mechanism 1 for real data: whole-number distances, exact coins, the operating system's entropy, no seed.
 
 *Distances* (`WholeDistances`). Edge lengths and distances of a public chain are whole numbers, so that the triangle inequality holds
-exactly: Theorem 1 rests on two triangle inequalities, and a sum of rounded floats may miss them by an ulp. Here an edge has the length
+exactly. Theorem 1 uses it twice, and a sum of rounded floats may violate it by an ulp. An edge has the length
 
     L(i, j) = floor(10^6 W(i, j) - 10^-3), at least 0,      W(i, j) = -log P(i, j) in the chosen unit,
 
-a whole number of millionths, and the distance D(i, j) is the exact minimum over paths of sums of whole numbers. Those sums stay
-below 2^53, where float64 adds whole numbers without rounding, so that SciPy's Dijkstra is exact here; beyond that the chain is
-refused. Minima of sums satisfy D(i, k) <= D(i, j) + D(j, k) for all triples, D(i, i) = 0.
+a whole number of millionths. The distance D(i, j) is the exact minimum over paths of sums of whole numbers. These sums stay below 2^53,
+where float64 adds whole numbers without rounding, so SciPy's Dijkstra is exact. A chain with longer sums is refused. Minima of sums
+satisfy D(i, k) <= D(i, j) + D(j, k) for all triples, and D(i, i) = 0.
 
-*Never longer than the true ones.* The computed W is off by less than 10^-9 (P is a rounded quotient, log right to an ulp; W is
-at most 745 nats), which the 10^-3 covers: L <= 10^6 W, and so D <= 10^6 G for every pair. Trajectories adjacent within rho under
-G are therefore adjacent under D: what is promised for D is promised for the paper's Definition 4 too. On the other side
+*D is never longer than the true distance.* The error of the computed W is below 10^-9 (P is a rounded quotient, log is accurate to an ulp,
+and W is at most 745 nats). The 10^-3 covers it: L <= 10^6 W, and so D <= 10^6 G for every pair. Trajectories that are adjacent within rho
+under G are therefore adjacent under D: a guarantee for D is also one for the paper's Definition 4. In the other direction
 D > 10^6 G - 1.001 (edges of a shortest path).
 
-*The mechanism* (`TrajectoryRelease`). From private state i, given that the sensitive chain is at s, candidate r of N(i) costs D(r, s), a
-whole number of millionths of a unit of length (`WholeDistances`), and permute-and-flip (`_exact`) selects with the coins
+*The mechanism* (`TrajectoryRelease`). From private state i, with the sensitive chain at s, candidate r of N(i) costs D(r, s), a whole number
+of millionths of a unit of length. Permute-and-flip (`_exact`) selects with the coins
 
     exp(-c (D(r, s) - min D)),     c = epsilon / (2 rho 10^6), a rational number.
 
@@ -23,23 +23,23 @@ whole number of millionths of a unit of length (`WholeDistances`), and permute-a
 
     log P(output | w) - log P(output | v) <= (epsilon / rho) sum_{t >= 1} [D(w_t, v_t) + D(v_t, w_t)] / (2 10^6).
 
-*Proof.* Lemma 1 bounds the loss of one step by c [(D(o,v) - D(o,w)) + max_r (D(r,w) - D(r,v))], and the triangle inequality, exact
-here, by c [D(w,v) + D(v,w)]; the law of a step depends on the private state before it and the sensitive state only, so the
-losses of the steps add up (chain rule), at any length; the first private state does not depend on the sensitive trajectory. []
+*Proof.* Lemma 1 bounds the loss of one step by c [(D(o,v) - D(o,w)) + max_r (D(r,w) - D(r,v))]. By the exact triangle inequality this is at
+most c [D(w,v) + D(v,w)]. The law of a step depends only on the private state before it and on the sensitive state, so the losses of the
+steps add up (chain rule), at any length. The first private state does not depend on the sensitive trajectory. []
 
-So trajectories whose average distances sum to at most rho are epsilon-indistinguishable. Many trajectories are drawn independently.
+So trajectories whose average distances sum to at most rho are epsilon-indistinguishable. Several trajectories are drawn independently.
 
-*Its law* (`WholeLengthMechanism`) as the exact evaluations of `dpjax.trajectory` take it: whole-number distances as costs. For statements,
-tests and design: `dpjax.exact_law`, `pairwise_losses` and the rest work on it. Computed in float64, it draws nothing that is released.
+*The law of the mechanism* (`WholeLengthMechanism`) with whole-number distances as costs, for the exact evaluations of `dpjax.trajectory`:
+`dpjax.exact_law`, `pairwise_losses` and others, in statements, tests and design. It is computed in float64 and draws nothing that is released.
 
-*A stream* (`private_lines`) of sensitive states in, a stream of private states out, a line each, one written before the next is read. Lines
-are UTF-8, ended by LF or CRLF; a byte-order mark may open the first, and the last may lack its end. Labels and
-identifiers are those of `dpjax._values`: 1.0 is 1, space around one does not count, and a missing identifier is refused.
-With identifiers each line is `identifier,state` as CSV: one private trajectory for each identifier, begun at its first line, however the
-lines of several are mixed; a first line `id,state` is taken for a header and copied.
+*A stream* (`private_lines`). Each line of sensitive states gives one line of private states, written before the next line is read. Lines
+are UTF-8 and end with LF or CRLF. The first may begin with a byte-order mark; the last may lack its end. Labels and identifiers follow
+`dpjax._values`: 1.0 is 1, and surrounding space is ignored. A missing identifier is refused. With identifiers each line is `identifier,state`
+as CSV. Each identifier has one private trajectory, which begins at its first line; lines of several may be mixed. A first line `id,state` is
+a header and is copied.
 
-A line that is no known state ends the stream: the error names the number of the line and nothing of what it holds. Private states
-written before it stay written, and were private.
+A line that is not a known state ends the stream. The error has the number of the line and nothing of its content. Private states written
+before it remain, and they are private.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ from dpjax.chains import MarkovChain
 from dpjax.paths.distances import edge_lengths
 from dpjax.trajectory.mechanism import OnlineMechanism
 
-STEPS = 10**6  # whole numbers a unit of length
-FULL_TABLE = 8192  # states up to which all distances are kept: 512 MiB
+STEPS = 10**6  # whole numbers per unit of length
+FULL_TABLE = 8192  # up to this many states all distances are kept: 512 MiB
 _BLOCK = 256
 UNITS = {"e": ("nats", 1.0), "2": ("bits", math.log(2)), "10": ("bans", math.log(10))}
 
@@ -81,7 +81,12 @@ class Extremes(NamedTuple):
 
 
 class WholeDistances:
-    """The whole-number distances of an irreducible chain; ValueError, naming classes by label, for one that is not."""
+    """The whole-number distances of an irreducible chain. ValueError, with the labels of the classes, for any other chain.
+
+    Args:
+        chain: the public chain.
+        log_base: unit of length: "e" (nats), "2" (bits) or "10" (bans).
+    """
 
     def __init__(self, chain: MarkovChain, log_base: str = "e") -> None:
         require(log_base in UNITS, "log_base", log_base, "choose e, 2 or 10")
@@ -96,7 +101,7 @@ class WholeDistances:
         self._table = np.concatenate(list(self._blocks(self._backward))) if n <= FULL_TABLE else None
 
     def to(self, state: int) -> Int[np.ndarray, " n"]:
-        """D(y, state) for every y, millionths of a unit."""
+        """D(y, state) for every y, in millionths of a unit."""
         if self._table is not None:
             return self._table[state]
         return _exact(self._backward, np.array([state]))[0]
@@ -106,7 +111,7 @@ class WholeDistances:
         return self._forward.indices[self._forward.indptr[state] : self._forward.indptr[state + 1]]
 
     def extremes(self) -> Extremes:
-        """The smallest and the largest average distance of two distinct states, exactly."""
+        """The exact smallest and largest average distance of two distinct states."""
         smallest, largest, first = np.iinfo(np.int64).max, 0, 0
         for both in self._both_ways():
             own = np.arange(len(both)), np.arange(first, first + len(both))
@@ -116,14 +121,14 @@ class WholeDistances:
         return Extremes(Fraction(smallest, 2 * STEPS), Fraction(largest, 2 * STEPS))
 
     def fingerprint(self) -> str:
-        """SHA-256 of the edges and their whole-number lengths: two runs with one fingerprint used the same public chain."""
+        """SHA-256 of the edges and their whole-number lengths: runs with equal fingerprints used the same public chain."""
         digest = hashlib.sha256(np.asarray([self.n_states], "<i8").tobytes())
         for part in (self._forward.indptr, self._forward.indices, self._forward.data):
             digest.update(np.asarray(part).astype("<i8").tobytes())
         return digest.hexdigest()
 
     def _both_ways(self) -> Iterator[Int[np.ndarray, "rows n"]]:
-        """D(i, j) + D(j, i), some rows i at a time."""
+        """Yield blocks of rows of D(i, j) + D(j, i)."""
         if self._table is None:
             pairs = zip(self._blocks(self._backward), self._blocks(self._forward), strict=True)
             yield from (arriving + leaving for arriving, leaving in pairs)
@@ -138,7 +143,7 @@ class WholeDistances:
 
 
 def whole_lengths(chain: MarkovChain, log_base: str = "e") -> sparse.csr_array:
-    """L(i, j), whole millionths of a unit held in float64; a stored 0 is an edge of length 0."""
+    """L(i, j) in whole millionths of a unit, as float64. A stored 0 is an edge of length 0."""
     lengths = edge_lengths(chain)
     lengths.sort_indices()
     lengths.data = np.maximum(np.floor(lengths.data * (STEPS / UNITS[log_base][1]) - 1e-3), 0.0)
@@ -150,15 +155,19 @@ def _exact(graph: sparse.csr_array, states: Int[np.ndarray, " rows"]) -> Int[np.
     return found.astype(np.int64)
 
 
-_WEIGHTS = 2**60  # the public initial law in whole numbers
+_WEIGHTS = 2**60  # total of the whole-number weights of the public initial distribution, before rounding
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class TrajectoryRelease:
-    """The exact form of Mechanism 1 on a public, irreducible chain.
+    """Mechanism 1 on a public, irreducible chain, in exact arithmetic.
 
-    epsilon > 0 (nats) and rho > 0 (units of length): whole numbers, Fractions, Decimals or text such as "0.1", all taken exactly;
-    floats too, as the binary fractions they are. log_base: "e" (rho in nats), "2" (bits) or "10" (bans).
+    Args:
+        chain: the public chain.
+        epsilon: nats, positive.
+        rho: adjacency radius in units of length, positive. Both are whole numbers, Fractions, Decimals or text such as "0.1", taken
+            exactly; a float is taken as the binary fraction that it is.
+        log_base: unit of length: "e" (nats), "2" (bits) or "10" (bans).
 
     >>> from dpjax.chains import MarkovChain
     >>> release = TrajectoryRelease(chain=MarkovChain.from_counts([[3, 1], [2, 2]]), epsilon="0.5", rho=1)
@@ -179,41 +188,41 @@ class TrajectoryRelease:
 
     @functools.cached_property
     def distances(self) -> WholeDistances:
-        """Whole-number distances, found once."""
+        """The whole-number distances, computed once."""
         return WholeDistances(self.chain, self.log_base)
 
     @property
     def coin_scale(self) -> Fraction:
-        """c, for a gap of one millionth."""
+        """c, the scale of the coins for a gap of one millionth of a unit."""
         return self.epsilon / (2 * self.rho * STEPS)
 
     def begin(self, start: int | None = None, below: Below = SYSTEM) -> int:
-        """The first private state: the public state `start`, or a draw from the chain's public initial law."""
+        """The first private state: the public state `start`, or a draw from the chain's public initial distribution."""
         if start is not None:
             require(0 <= start < self.chain.n_states, "start", start, f"give a state, 0 to {self.chain.n_states - 1}")
             return start
         return weighted(self.initial_weights, below)
 
     def step(self, private: int, sensitive: int, below: Below = SYSTEM) -> int:
-        """The private state after `private`, given that the sensitive chain is now at `sensitive`."""
+        """Draw the private state that follows `private` when the sensitive chain is at `sensitive`."""
         candidates = self.distances.candidates(private)
         return selected(candidates, self.distances.to(sensitive)[candidates], self.coin_scale, below)
 
     @functools.cached_property
     def initial_weights(self) -> list[int]:
-        """The chain's public initial law in whole numbers, found once: state i begins with probability weights[i] / sum(weights)."""
+        """The chain's public initial distribution as whole numbers: state i has probability weights[i] / sum(weights)."""
         return [int(share * _WEIGHTS) for share in np.asarray(self.chain.initial_distribution, np.float64).tolist()]
 
 
 def selected(candidates: Int[np.ndarray, " k"], costs: Int[np.ndarray, " k"], c: Fraction, below: Below) -> int:
-    """One of the candidates by permute-and-flip with the coins exp(-c (cost - smallest cost)), exactly."""
+    """Draw one candidate by exact permute-and-flip with the coins exp(-c (cost - smallest cost))."""
     gaps = [c.numerator * gap for gap in (costs - costs.min()).tolist()]
     return int(candidates[permute_and_flip(gaps, c.denominator, below)])
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class WholeLengthMechanism(OnlineMechanism):
-    """The law of `release.step`, with costs in units of length."""
+    """The law of `release.step` in float64, with costs in units of length."""
 
     release: TrajectoryRelease
 
@@ -229,7 +238,7 @@ class WholeLengthMechanism(OnlineMechanism):
 
     @property
     def rule(self) -> tuple[str, float]:
-        """Permute-and-flip without a prior."""
+        """Permute-and-flip, without a prior."""
         return "permute-and-flip", 0.0
 
     def costs_to(self, targets: Int[np.ndarray, " targets"]) -> Float[np.ndarray, "targets n"]:
@@ -237,19 +246,19 @@ class WholeLengthMechanism(OnlineMechanism):
         return np.stack([self.release.distances.to(int(s)) for s in targets]) / STEPS
 
     def loss_bounds(self) -> Float[np.ndarray, "n n"]:
-        """(epsilon / rho) times the average distance."""
+        """(epsilon / rho) times the average distance of each pair of states."""
         D = self.costs_to(np.arange(self.chain.n_states))
         return self.scale * (D + D.T)
 
 
-LONGEST = 2**16  # bytes of a line
+LONGEST = 2**16  # largest number of bytes of a line
 
 
 class StreamError(ValueError):
-    """A line of the sensitive stream cannot be read; the text names its number, never its content."""
+    """Raised for a line of the sensitive stream that cannot be read. The text has the line's number, never its content."""
 
     def __init__(self, line: int, reason: str) -> None:
-        super().__init__(f"line {line} of the input {reason}; nothing from there on was made private")
+        super().__init__(f"line {line} of the input {reason}. No private state was written for it or any later line")
 
 
 def private_lines(
@@ -261,10 +270,18 @@ def private_lines(
     identifiers: bool = False,
     below: Below = SYSTEM,
 ) -> int:
-    """Write a private line for each line of `source` as soon as it is read; how many were written.
+    """Write a private line for each line of `source` as soon as it is read, and return how many were written.
 
-    `write` gets a whole line at a time and must hand it on at once. start: the public first state of every trajectory, an index;
-    None draws each from the chain's public initial law. StreamError for a line that cannot be read.
+    Args:
+        release: the mechanism.
+        source: the sensitive stream. SECRET.
+        write: gets one whole line at a time and must pass it on at once.
+        start: index of the public first state of every trajectory; None draws each from the chain's public initial distribution.
+        identifiers: lines are `identifier,state`.
+        below: the source of randomness.
+
+    Raises:
+        StreamError: for a line that cannot be read.
     """
     texts = [str(label) for label in release.chain.labels]
     _check_labels(texts)
@@ -273,14 +290,14 @@ def private_lines(
         len(index) == len(texts),
         "the labels of the chain",
         None,
-        "give distinct ones",
-        problem="are not distinct in their spelling",
+        "give distinct labels",
+        problem="contain two spellings of the same label",
     )
     read = _identified if identifiers else _plain
     at: dict[str, int] = {}
     written = 0
     if start is None:
-        _ = release.initial_weights  # found before a line is read, so that the first answer takes no longer than the others
+        _ = release.initial_weights  # computed before a line is read, so that the first line takes no longer than the others
     for number, line in _lines(source):
         key, text = read(number, line)
         if identifiers and number == 1 and text.lower() == "state" and text not in index:
@@ -298,7 +315,7 @@ def private_lines(
 
 def _lines(source: io.BufferedIOBase) -> Iterator[tuple[int, str]]:
     number = 0
-    # ends: with the stream: each turn reads a byte or more of it
+    # ends: with the stream, each turn reads at least one byte
     while raw := source.readline(LONGEST):
         number += 1
         if len(raw) == LONGEST and not raw.endswith(b"\n"):
@@ -315,7 +332,7 @@ def _plain(number: int, line: str) -> tuple[str, str]:
     if not text:
         raise StreamError(number, "is blank")
     if "\n" in text:
-        raise StreamError(number, "holds a carriage return: end lines by LF or CRLF")
+        raise StreamError(number, "contains a carriage return: end lines by LF or CRLF")
     return "", text
 
 
@@ -325,7 +342,7 @@ def _identified(number: int, line: str) -> tuple[str, str]:
     except csv.Error:
         raise StreamError(number, "is not CSV: correct its quotes") from None
     if len(rows) != 1 or len(rows[0]) != 2 or not all(cell.strip() for cell in rows[0]):
-        raise StreamError(number, "does not hold an identifier and a state")
+        raise StreamError(number, "does not have an identifier and a state")
     key = canonical(rows[0][0])
     if is_missing_text(key):
         raise StreamError(number, "has a missing identifier")

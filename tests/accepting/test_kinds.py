@@ -229,7 +229,7 @@ def test_parquet_columns_of_every_type_of_values_are_released(tmp_path):
         assert dict(kept.counts) == {(0, 0): 1, (1, 1): 1}, name
     path = tmp_path / "lists.parquet"
     pq.write_table(pa.table({"from": [["a"]], "to": [["a"]]}), path)
-    with pytest.raises(RecordError, match="store them so"):
+    with pytest.raises(RecordError, match="convert them"):
         read_records(path, ("a", "b"))
 
 

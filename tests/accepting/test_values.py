@@ -99,7 +99,7 @@ def test_one_value_is_one_label_and_one_person_in_release(written, one, other):
     assert dict(read_records(matrix, labels).counts) == {(0, 0): 1, (0, 1): 2, (1, 0): 3, (1, 1): 4}
     support = read_public_support(written.text([["from", "to"], [other, "x"], ["x", one]]), labels)
     assert support.tolist() == [[False, True], [True, False]]
-    with pytest.raises(RecordError, match="line 2: this label is there already"):
+    with pytest.raises(RecordError, match="line 2: this label occurs twice"):
         read_public_labels(written.raw(f"{quoted(one)}\n{quoted(other)}\nx\n"))
 
 

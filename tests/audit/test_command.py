@@ -27,7 +27,7 @@ def test_the_table(call):
     chen = re.split(r"\s{2,}", lines[1])
     assert [chen[0], chen[1], *chen[3:]] == ["chen", "0", "1.0000", "1.0000", "honest as far as these draws show"]
     assert 0.6 < float(chen[2]) <= 1
-    assert lines[3] == "epsilon in nats; confidence 0.99 for the whole table; 1,000 draws of each input decide"
+    assert lines[3] == "epsilon in nats; confidence 0.99 for the whole table; 1,000 draws from each input for the test"
 
 
 @pytest.mark.slow
@@ -82,7 +82,7 @@ def test_a_users_own_counts(call, tmp_path):
     [
         (["nothing"], "MECHANISM is 'nothing'. Choose among dirichlet"),
         (["dirichlet", "--k", "0"], "--k must be finite and positive, got 0.0"),
-        (["--claimed", "1"], "--claimed is 1.0. Name the one mechanism"),
+        (["--claimed", "1"], "--claimed is 1.0. Name exactly one mechanism"),
         (["chen", "--draws", "3"], "--draws is 3. Ask for 20 draws or more"),
         (["chen", "--confidence", "1"], "--confidence is 1.0"),
         (["permute-and-flip", "--costs", "1,x"], "--costs is '1,x'. Give numbers"),

@@ -1,7 +1,9 @@
 """The command: what it prints, its exit codes, and that a mistake costs one sentence and no file."""
 
+import io
 import pathlib
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -9,11 +11,13 @@ import time
 import types
 
 import pytest
+import typer
 
 import dpjax
+import dpjax.cli
 import dpjax.plot
 from dpjax import sweep
-from dpjax.cli import errors
+from dpjax.cli import app, errors
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HEAVY = {"jax", "jaxlib", "numpy", "scipy", "xarray", "pandas", "pydantic", "matplotlib", "rich", "tqdm", "submitit"}
@@ -31,6 +35,81 @@ sys.exit(code)
     said, complaints = child.communicate()
     assert child.returncode == 0, complaints
     assert all(command in said for command in ("run", "submit", "merge", "plot", "info"))
+
+
+GROUPS = {
+    "Publish real records": ["privatize-model", "privatize-trajectory"],
+    "Research": ["compare", "audit", "run", "info", "plot"],
+    "Cluster": ["submit", "merge"],
+}
+
+
+def sections(text):
+    """The lines of each titled section of a help text, by title."""
+    found = re.split(r"^(\S.*):$", text, flags=re.MULTILINE)
+    return {title: lines.strip("\n").splitlines() for title, lines in zip(found[1::2], found[2::2], strict=True)}
+
+
+def test_help_groups_the_commands_each_with_a_line_and_an_example(call, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    code, said, _ = call("--help")
+    assert code == 0
+    assert max(map(len, said.splitlines())) <= 100
+    found = sections(said)
+    for title, names in GROUPS.items():
+        lines = [line for line in found[title] if line.startswith("  ") and line.strip()]
+        assert [line.split()[0] for line in lines[0 : 2 * len(names) : 2]] == names
+        for name, line, example in zip(names, lines[::2], lines[1::2], strict=False):
+            assert len(line.split()) > 3
+            assert example.startswith(f"    $ dpjax {name} ")
+
+
+def test_every_example_has_options_that_its_command_has():
+    known = typer.main.get_command(app.app).commands
+    assert set(known) == set(app.COMMANDS) == {name for names in GROUPS.values() for name in names}
+    for name, job in app.COMMANDS.items():
+        program, command, *words = shlex.split(job.example)
+        assert (program, command) == ("dpjax", name)
+        context = known[name].make_context(name, words)
+        assert context.params
+
+
+@pytest.mark.parametrize(
+    ("name", "rare"),
+    [
+        ("privatize-model", {"--row-records", "--ledger", "--person-column", "--memory", "--format", "--eta"}),
+        ("privatize-trajectory", {"--chain-epsilon", "--ledger", "--largest-class", "--memory", "--format", "--source"}),
+    ],
+)
+def test_the_usual_options_of_a_release_fit_a_screen_and_the_rare_ones_come_after(call, monkeypatch, name, rare):
+    monkeypatch.setenv("COLUMNS", "100")
+    code, said, _ = call(name, "--help")
+    assert code == 0
+    lines = said.splitlines()
+    titles = [number for number, line in enumerate(lines) if re.fullmatch(r"\S.*:", line)]
+    assert [lines[at] for at in titles[:2]] == ["Arguments:", "Options:"]
+    assert titles[2] <= 50
+    usual, rest = "\n".join(lines[: titles[2]]), "\n".join(lines[titles[2] :])
+    assert rare == set(re.findall(r"^  (--[a-z-]+)", rest, flags=re.MULTILINE)) & rare
+    assert not any(re.search(rf"^  {option} ", usual, flags=re.MULTILINE) for option in rare)
+    assert "--epsilon" in usual
+    options = typer.main.get_command(app.app).commands[name].params
+    assert all(any(re.search(rf"{word}\b", said) for word in option.opts) for option in options)
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("privatize-model", "--help")])
+def test_help_on_a_terminal_is_drawn_as_tables(arguments, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setenv("COLUMNS", "100")
+    assert dpjax.cli.main(list(arguments)) == 0
+    said = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue())
+    assert f"╭─ {'Publish real records' if len(arguments) == 1 else 'Fine tuning'} ─" in said
+    assert "$ dpjax privatize-model trips.csv" in said
 
 
 def test_version_and_the_module(call):

@@ -188,7 +188,7 @@ def test_a_refused_submit_leaves_the_folders_as_they_were(call, config, tmp_path
         (("--script", "commands"), "--script is 'commands'. It cannot be written: give another file"),
         (("--script", "a.sh", "--sbatch", "comment=a\nb"), "sbatch option comment is 'a\\nb'. Use printable characters only"),
         (("--script", "a.sh", "--shards", "1000000000"), "shards is 1000000000. The sweep has 3 cells: give at most one shard"),
-        (("--cluster", "slurm", "--out", "50%"), "SLURM reads % in the names of logs: choose a folder without"),
+        (("--cluster", "slurm", "--out", "50%"), "SLURM replaces % in the names of logs: choose a folder without %"),
     ],
 )
 def test_a_submit_that_cannot_be_done_makes_no_folder(call, config, tmp_path, slurm, monkeypatch, words, message):
@@ -205,7 +205,7 @@ def test_lines_to_copy_are_quoted_and_slurm_is_given_the_folder_as_it_is(call, c
     code, said, _ = call("submit", config, "--script", script, "--out", out)
     assert code == 0
     assert f"sbatch '{script}' runs 3 shards" in said
-    assert said.endswith(f"dpjax info '{out}' says how far they are; then dpjax merge '{out}'\n")
+    assert said.endswith(f"to see the progress: dpjax info '{out}'; to join the shards at the end: dpjax merge '{out}'\n")
     assert f"#SBATCH --output='{tmp_path}/two words 50%%a/logs/shard-%a-of-3.log'\n" in script.read_text()
     assert f"--out '{out}' " in script.read_text()
     out = tmp_path / "two words"

@@ -47,7 +47,7 @@ def test_labels_above_beside_both_or_none(write, header, side, corner, labels):
         ("1,2\n1e400,4\n", ["line 2", "'1e400'", "finite"]),
         ("1,2\n3,9223372036854775808\n", ["line 2", "64 bits"]),
         ("1,2\n3,1e19\n", ["line 2", "64 bits"]),
-        ("9223372036854775807,2\n3,4\n", ["add up to more than 64 bits"]),
+        ("9223372036854775807,2\n3,4\n", ["the sum of its counts does not fit 64 bits"]),
         ("a,b\n1,2\n3,\n", ["line 3", "''", "Give a number"]),
         ("1,2,3\n4,5,6\n", ["(2, 3)", "as many rows as columns"]),
         ("1,2\n3,4\n5,6\n", ["(3, 2)"]),

@@ -71,8 +71,8 @@ def test_points_place_every_state_or_are_refused(data):
     ("content", "words"),
     [
         (_collection(_feature(1, SQUARE))[:60], ["line 1", "cut short"]),
-        ('{"a": 1}', ["no GeoJSON"]),
-        ("[1, 2]", ["no GeoJSON"]),
+        ('{"a": 1}', ["not a GeoJSON"]),
+        ("[1, 2]", ["not a GeoJSON"]),
         (_collection({"type": "Feature", "properties": {}, "geometry": SQUARE}), ["feature 0", "LocationID"]),
         (_collection(_feature(1, {"type": "Point", "coordinates": [0, 1]})), ["feature 0 is a Point"]),
         (_collection(_feature(1, {"type": "Polygon", "coordinates": [[[0, 0, 0], [1, 1, 1]]]})), ["feature 0", "rings"]),

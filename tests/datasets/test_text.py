@@ -50,7 +50,7 @@ class TestEveryTextReader:
         refused(reader, "wide.csv", "line 1 is not UTF-8", path=write("wide.csv", first.encode("utf-16")))
 
     def test_refuses_a_binary_file(self, reader, write, refused):
-        refused(reader, "line 1 holds a zero byte", path=write("binary.csv", b"PAR1\0\0\0\1,2"))
+        refused(reader, "line 1 has a zero byte", path=write("binary.csv", b"PAR1\0\0\0\1,2"))
 
 
 def test_an_unclosed_quote_is_named_with_its_line(write, refused):

@@ -124,7 +124,12 @@ def test_a_parquet_with_damaged_pages_is_refused(green, tmp_path, refused):
 def test_files_that_are_none_are_refused(tmp_path, write, refused):
     refused(read_tlc_trips, "no such file", path=tmp_path / "absent.parquet")
     refused(read_tlc_trips, "a folder", path=tmp_path)
-    refused(read_tlc_trips, "text.parquet", "no whole parquet", path=write("text.parquet", "PULocationID,DOLocationID\n1,2\n"))
+    refused(
+        read_tlc_trips,
+        "text.parquet",
+        "it is text and not a parquet file",
+        path=write("text.parquet", "PULocationID,DOLocationID\n1,2\n"),
+    )
 
 
 @pytest.mark.parametrize("zone", ["Harlem", 1.5, -1, 2**31])

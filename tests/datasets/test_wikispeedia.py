@@ -133,9 +133,9 @@ def test_labels_are_decoded_when_asked_for(write):
     [
         (_lines("A;B") + "ip\t0\t0\tA;B\n", ["line 4", "number of cells is 4", "tabs"]),
         (_lines("A;B", "A;;B"), ["line 4", "'A;;B'"]),
-        (_lines("A;B", ""), ["line 4", "nameless"]),
+        (_lines("A;B", ""), ["line 4", "give every page a name"]),
         (_lines("A;B", "<;A"), ["line 4", "'<;A'"]),
-        (_lines("A;B", "A;B;<;<"), ["line 4", "back click", "page before"]),
+        (_lines("A;B", "A;B;<;<"), ["line 4", "back click", "needs a page to return to"]),
         (_lines("A", "B"), ["no click"]),
         (HEAD, ["no click"]),
         ("", ["empty"]),

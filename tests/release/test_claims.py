@@ -328,8 +328,8 @@ FIXED = (
     "The claims below hold for every database: row totals, empty rows and empty cells are not taken as public, and a change that alters"
     " them is covered by the same numbers.",
     "Persons are protected: at most 2 records of a person are kept, a uniformly random part of that person's own records, and the rest left"
-    " out before anything else is done. A person is what the column of identifiers calls one: a person with two identifiers counts as two,"
-    " and records without an identifier were left out. Not covered: what one person's records say of another.",
+    " out before anything else is done. Each value of the column of identifiers counts as one person: a person with two identifiers"
+    " counts as two, and records without an identifier were left out. Not covered: what one person's records say about another person.",
 )
 PROTECTED = {
     (

@@ -122,7 +122,7 @@ def test_a_refused_release_leaves_no_ledger(release, files):
     (files / "bad.csv").write_text("from,to\na,nowhere\n")
     (files / "damaged.json").write_text('{"format": "dpjax ledger, version 1", "epsilon": 1e400}')
     account = ("--ledger", files / "ledger.json", "--data-set", "trips", "--budget-epsilon", 5, "--budget-delta", 0.05)
-    damage = "It is not a ledger of dpjax, or is damaged: give another; nothing is released with it"
+    damage = "It is not a ledger of dpjax, or it is damaged: give another file"
     for more, said in (
         ({"counts": "bad.csv"}, "a label that is not in the public list"),
         (("--layout", "rows"), "'--layout': Value error, 'rows' is not one of 'auto'"),
@@ -151,7 +151,7 @@ def test_a_failed_write_is_charged_and_leaves_nothing(release, files, monkeypatc
     )
     assert (code, said) == (1, "")
     assert "No space left on device. nothing was written. The release was drawn, and is charged to" in told
-    assert "running again spends again" in told
+    assert "a new run spends again" in told
     assert not [path for path in files.iterdir() if "out" in path.name]
     assert len(json.loads((files / "ledger.json").read_text())["releases"]) == 1
 
@@ -167,7 +167,7 @@ def test_what_stops_a_charged_release_says_what_is_there_and_what_was_spent(rele
         raise fails
 
     for name, there in (
-        ("write_private", "o1 is complete; what was to follow it is not"),
+        ("write_private", "o1 is complete; the steps after it are not"),
         ("write_release", "nothing was written"),
     ):
         out = {"write_private": "o1", "write_release": "o2"}[name]
@@ -176,7 +176,7 @@ def test_what_stops_a_charged_release_says_what_is_there_and_what_was_spent(rele
         assert (found, said) == (code, ""), told
         assert there in told
         assert "is charged to" in told
-        assert "running again spends again" in told
+        assert "a new run spends again" in told
         assert "continues from there" not in told
     assert len(json.loads((files / "ledger.json").read_text())["releases"]) == 2
     assert (files / "o1" / "model.csv").exists()

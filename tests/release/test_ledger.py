@@ -44,7 +44,7 @@ def test_delta_alone_can_be_the_limit(ledger):
 def test_another_data_set_adjacency_or_budget_is_refused(ledger):
     with pytest.raises(ValueError, match="another data set"):
         charge(ledger, "grades", "replace", TENTH)
-    with pytest.raises(ValueError, match="adds up under"):
+    with pytest.raises(ValueError, match="adds only releases under"):
         charge(ledger, "taxis", "add-remove", TENTH)
     check_affordable(ledger, "taxis", "replace", TENTH, budget=(1.0, 1e-5))
     for use in (charge, check_affordable):
@@ -96,7 +96,7 @@ DAMAGED = {
     **{f"budget {name} is {str(value)[:9]}": whole(**{name: value}) for name in ("epsilon", "delta") for value in NUMBERS},
     **{f"released {name} is {str(value)[:9]}": whole(release={name: value}) for name in ("epsilon", "delta") for value in NUMBERS},
 }
-DAMAGE = r"ledger is '.*'. It is not a ledger of dpjax, or is damaged: give another; nothing is released with it\."
+DAMAGE = r"ledger is '.*'. It is not a ledger of dpjax, or it is damaged: give another file\."
 
 
 def refused(path):

@@ -180,4 +180,4 @@ def test_the_command_takes_each_mechanism(call, tmp_path):
     assert call(*base, "--mechanism", "geometric", "-o", tmp_path / "x")[0] == 2
     code, _, told = call(*base, "--mechanism", "discrete-laplace", "--form", "paper", "-o", tmp_path / "x")
     assert code == 2
-    assert "The paper's form is one of" in told
+    assert "The paper's form needs --mechanism pseudocount" in told

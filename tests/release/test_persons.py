@@ -184,7 +184,7 @@ def test_files_with_a_column_of_persons(trips, tmp_path):
         assert dict(records.counts) == {(0, 1): 3, (1, 2): 1, (1, 0): 1}
         assert records.dropped["without a person"] == nobody
         assert records.dropped[BEYOND] == 47
-        with pytest.raises(RecordError, match="no column of its own"):
+        with pytest.raises(RecordError, match="must have exactly one column with the name given for persons"):
             read_records(path, LABELS, persons=PersonColumn("nobody", PersonBound(3)))
     (tmp_path / "counted.csv").write_text("from,to,count,who\na,b,3,1\n")
     with pytest.raises(RecordError, match="every line is one record"):
@@ -211,9 +211,9 @@ def test_a_plan_for_persons_takes_bounded_records_alone():
     assert plan.draw(sampler.records()).draws.sum() == 3 * plan.draws
     other = PersonSampler(PersonBound(3)).records()
     for wrong in (Records(), other):
-        with pytest.raises(RecordError, match="must be bounded"):
+        with pytest.raises(RecordError, match="differs from the plan's bound"):
             plan.draw(wrong)
-    with pytest.raises(RecordError, match="must be bounded"):
+    with pytest.raises(RecordError, match="differs from the plan's bound"):
         Plan.make(LABELS, epsilon=1.0, delta=0.02).draw(sampler.records())
     statement = plan.statement()
     assert statement["adjacency"] == "replace-person"
@@ -268,7 +268,7 @@ def test_error_bars_cover_the_shares_of_the_records_kept_and_promise_nothing_of_
     assert np.mean(kept) > 0.95
     assert np.mean(everything) < 0.7
     said = (
-        "the shares among the records kept, at most 3 of a person, within the support. Of the shares among all records of the"
+        "the shares among the records kept, at most 3 of a person, within the support. For the shares among all records of the"
         " persons nothing is promised"
     )
     for place in (bars.attrs["speaks_of"], *(bars[name].attrs["speaks_of"] for name in bars), plan.statement()["error_bars"]):
@@ -296,7 +296,7 @@ def test_the_private_report_counts_the_records_of_nobody_among_all_records(trips
     assert dict(records.everything) == {(0, 1): 50, (1, 2): 1, (2, 0): 7, (1, 0): 1}
     report = private_report(records, plan.draw(records))
     assert "all records within the support, kept or not: 59" in report
-    assert "of which the error bars promise nothing" in report
+    assert "for which the error bars promise nothing" in report
     plain = read_records(trips, LABELS)
     again = private_report(plain, Plan.make(LABELS, epsilon=1.0, delta=0.0, form="discrete-laplace").draw(plain))
     assert "all records" not in again

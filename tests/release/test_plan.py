@@ -104,7 +104,7 @@ def test_the_price_needs_no_data(plan):
     assert f"{3 * float(plan.form.pseudocount):,.0f} pseudo-records" in lines
     assert "discrete Laplace" in lines
     assert "Coarser states" in lines
-    assert f"{plan.draws:,} draws a row" in lines
+    assert f"{plan.draws:,} draws per row" in lines
 
 
 def test_the_resolution_is_public_and_bounded():

@@ -118,7 +118,7 @@ def test_columns_of_another_kind_are_refused_by_their_type_alone(tmp_path):
     pa = pytest.importorskip("pyarrow")
 
     for kind in (pa.array([["a"]]), pa.array([[]], pa.list_(pa.string())), pa.array([{"a": "b"}])):
-        with pytest.raises(RecordError, match="hold texts, numbers"):
+        with pytest.raises(RecordError, match="must contain texts, numbers, dates or truth values"):
             read_records(parquet(tmp_path, **{"from": kind, "to": pa.array(["a"])}), LABELS, outside="drop")
     path = parquet(tmp_path, **{"from": pa.nulls(1), "to": pa.array([None], pa.decimal128(5, 0))})
     assert read_records(path, LABELS, outside="drop").dropped.total() == 1
@@ -150,9 +150,9 @@ def test_a_header_alone_is_an_empty_database(tmp_path):
 
 
 HOSTILE = {
-    "count at 2^63": (f"from,to,count\na,b,{2**63}\n", "line 2: a count is a whole number"),
-    "count far beyond": (f"from,to,count\na,b,{'9' * 5000}\n", "line 2: a count is a whole number"),
-    "negative": ("from,to,count\na,b,3\na,b,-4711\n", "line 3: a count is a whole number"),
+    "count at 2^63": (f"from,to,count\na,b,{2**63}\n", "line 2: a count must be a whole number"),
+    "count far beyond": (f"from,to,count\na,b,{'9' * 5000}\n", "line 2: a count must be a whole number"),
+    "negative": ("from,to,count\na,b,3\na,b,-4711\n", "line 3: a count must be a whole number"),
     "NaN": ("from,to,count\na,b,nan\n", "line 2: a count"),
     "fraction": ("from,to,count\na,b,4711.5\n", "line 2: a count"),
     "digits of another script": ("from,to,count\na,b,٤٧\n", "line 2: a count"),
@@ -163,10 +163,10 @@ HOSTILE = {
     "open quote": (f'from,to\na,b\n"{SECRET},b\n', "line 3 is broken"),
     "bad last line": ("from,to\n" + "a,b\n" * 5000 + SECRET, "line 5002: the number of cells"),
     "not UTF-8": (b"from,to\na,b\n" + SECRET.encode() + b"\xff,b\n", "line 3 is not UTF-8"),
-    "zero byte": (f"from,to\na,b\n{SECRET}\0,b\n".encode(), "line 3 holds a zero byte"),
+    "zero byte": (f"from,to\na,b\n{SECRET}\0,b\n".encode(), "line 3 has a zero byte"),
     "empty": ("", "the file is empty"),
     "matrix with a label twice": (f",a,a\na,{SECRET},1\n", "line 1: the first line of a matrix"),
-    "matrix with a row twice": (",a,b\na,1,2\na,4711,2\n", "line 3: this row's label is there already"),
+    "matrix with a row twice": (",a,b\na,1,2\na,4711,2\n", "line 3: the label of this row occurs twice"),
     "truncated gzip": (gzip.compress(b"from,to\n" + b"a,b\n" * 9000)[:40], "truncated or corrupt"),
 }
 
@@ -187,7 +187,7 @@ def test_hostile_files_are_refused_with_a_line_and_without_content(tmp_path, nam
 
 def test_a_bad_parquet_file_a_folder_and_no_file(tmp_path):
     for path, said in (
-        (write(tmp_path, SECRET, "bad.parquet"), "no whole parquet file"),
+        (write(tmp_path, SECRET, "bad.parquet"), "not a complete parquet file"),
         (parquet(tmp_path, "other.parquet", a=["a"], b=["b"]), "it needs a column from"),
         (parquet(tmp_path, "half.parquet", **{"from": [0.5], "to": [1.0]}), "line 1: a label that is not"),
         (parquet(tmp_path, "less.parquet", **{"from": ["a"], "to": ["b"], "count": [-4711]}), "line 1: a count"),

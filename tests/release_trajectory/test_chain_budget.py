@@ -82,7 +82,7 @@ def test_a_ledger_is_charged_for_the_group_or_refuses(call, tmp_path):
     chain = ("--chain-epsilon", "0.5", "--chain-delta", "1e-6")
     code, out, told = call(b"A\n", *account, *chain)
     assert (code, out) == (2, b"")
-    assert "Nothing can be charged for the chain" in told
+    assert "The chain has no finite charge" in told
     assert not ledger.exists()
     code, _, told = call(b"A\n", *account, *chain, "--chain-adjacency", "replace")
     assert code == 0, told

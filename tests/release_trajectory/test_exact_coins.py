@@ -92,7 +92,7 @@ def test_discrete_gaussian_has_its_law_and_not_that_of_a_rounded_normal_or_a_wro
 
 @pytest.mark.statistical
 def test_opendp_draws_the_same_laplace_and_gaussian(below):
-    """An outside referee: homogeneity of 20,000 draws of each side; a scale 15 % off is told apart."""
+    """An outside referee: homogeneity of 20,000 draws of each side; a scale 15 % off is distinguished."""
     import opendp.prelude as dp
 
     dp.enable_features("contrib")

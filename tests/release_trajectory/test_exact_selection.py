@@ -61,7 +61,7 @@ def test_orders_are_uniform_by_enumeration(monkeypatch):
 
 @pytest.mark.statistical
 def test_opendp_noisy_max_has_the_same_law(below):
-    """OpenDP's noisy max under max-divergence at scale = grid / c; at 0.8 of the scale it is told apart."""
+    """OpenDP's noisy max under max-divergence at scale = grid / c; at 0.8 of the scale the laws are distinguished."""
     import opendp.prelude as dp
 
     dp.enable_features("contrib")

@@ -47,7 +47,7 @@ def test_files_of_one_command_are_different_ones(call, here):
     ):
         code, out, told = call(b"", here / "stream.txt", *arguments)
         assert (code, out) == (2, b""), told
-        assert "It is the file of" in told
+        assert "It is the same file as" in told
     assert not (here / "new").exists()
     assert not (here / "new.lock").exists()
 
@@ -73,7 +73,7 @@ def test_after_a_charge_the_error_says_what_is_spent(call, here):
     code, _, told = call(b"A\nSECRET\n", *account, "-o", here / "out", "--statement", here / "said.json")
     assert code == 2
     assert f"epsilon 1, delta 0 is charged to {ledger} and stays charged" in told
-    assert "is not made: the same stream again is a release of its own, and charged again" in told
+    assert "is not made: a new run with the same stream is a second release, and charged again" in told
     assert "continues from there" not in told
     assert "SECRET" not in told
     assert not (here / "out").exists()

@@ -29,7 +29,7 @@ def test_a_stream_that_fails_has_spent_and_another_radius_does_not_add(call, tmp
     assert len(json.loads((tmp_path / "ledger.json").read_text())["releases"]) == 1
     code, _, told = call(b"A\n", *account, "--rho", "2")
     assert code == 2
-    assert "The ledger adds up under" in told
+    assert "The ledger adds only releases under" in told
     assert "--ledger is not given. Give the ledger's file with --data-set" in call(b"A\n", "--data-set", "walks")[2]
 
 

@@ -162,8 +162,9 @@ HEADLINE = re.compile(
 PROMISES = (
     re.compile(
         rf"Trajectories of the same length are adjacent when .+, summed over all times but the first, are at most rho = (\S+) nats"
-        rf" \(Definition 4\)\. Whatever is seen of the output, its probability under one differs from that under an adjacent one by a factor of at"
-        rf" most e\^{NUMBER}: pure {NUMBER}-differential privacy, delta 0, for states possible or impossible after each other\."
+        rf" \(Definition 4\)\. The probabilities of any event of the output under two adjacent trajectories differ by a factor of at"
+        rf" most e\^{NUMBER}: pure {NUMBER}-differential privacy, delta 0\. This also covers trajectories with transitions that the chain does not"
+        rf" have\."
     ),
     re.compile(rf"Replacing one state at one time by any other costs epsilon {NUMBER} at most \(.+\)\."),
     re.compile(

@@ -245,7 +245,7 @@ def test_a_released_chains_statement_adds_its_budget(call, tmp_path):
     path.write_text(json.dumps(old | private | {"selection_threshold": None}))
     code, _, errors = call(b"A\n", "--chain-statement", path)
     assert code == 2
-    assert "the statement says a private support and lacks a number" in errors
+    assert "the statement has a private support but lacks one of its numbers" in errors
     path.write_text("[1]")
     code, _, errors = call(b"A\n", "--chain-statement", path)
     assert code == 2
