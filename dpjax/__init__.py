@@ -41,6 +41,7 @@ _MODULES = {
     "trajectory": "dpjax.trajectory",
     "audit": "dpjax.audit",
     "design": "dpjax.design",
+    "estimate": "dpjax.estimate",
     "simplex": "dpjax.simplex",
     "datasets": "dpjax.datasets",
     "release": "dpjax.release",

@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import dpjax
-from dpjax.cli import audit, compare, privatize_model, privatize_trajectory, run, submit
+from dpjax.cli import audit, compare, estimate, privatize_model, privatize_trajectory, run, submit
 from dpjax.cli.errors import ending_orderly, guarded
 
 _USUAL = ("Arguments", "Options")  # typer's names of the two sections that come first
@@ -80,7 +80,7 @@ class Job(NamedTuple):
     example: str
 
 
-_PUBLISH, _RESEARCH, _CLUSTER = "Publish real records", "Research", "Cluster"
+_PUBLISH, _USE, _RESEARCH, _CLUSTER = "Publish real records", "Use a release", "Research", "Cluster"
 # A release is never continued: a second run is a second release, which costs epsilon again.
 PUBLISHING = {
     "privatize-model": Job(
@@ -100,6 +100,13 @@ PUBLISHING = {
 }
 COMMANDS = {
     **PUBLISHING,
+    "estimate": Job(
+        estimate.estimate,
+        estimate.OPTIONS,
+        _USE,
+        "Estimate the chain behind a private release, with intervals.",
+        "dpjax estimate release --of stationary,hitting:A:B -o estimate",
+    ),
     "compare": Job(
         compare.compare, compare.OPTIONS, _RESEARCH, "Compare the error of mechanisms on one data set.", "dpjax compare grades"
     ),

@@ -335,3 +335,26 @@ def by_mechanism(results: xr.Dataset) -> dict[str, xr.Dataset]:
     parts = [results.isel(name=i) for i in range(results.sizes["name"])] if "name" in dims else [results]
     done = [part.isel(epsilon=np.flatnonzero(part["status"].values == "done")) for part in parts]
     return {str(setting(part, "name")): part for part in done if part.sizes["epsilon"]}
+
+
+def intervals_figure(answers: xr.Dataset, name: str, most: int = 40) -> Figure:
+    """The largest of one quantity by state, with its intervals: `dpjax.estimate.answers`."""
+    mid, low, high = answers[name], answers[f"{name}_lower"], answers[f"{name}_upper"]
+    order = np.argsort(mid.values)[::-1][:most]
+    shown = f"the {len(order)} largest of {mid.size} states" if len(order) < mid.size else f"all {mid.size} states"
+    with style.look():
+        drawn = Figure(figsize=(7, 1.2 + 0.17 * len(order)), layout="constrained")
+        axes = drawn.subplots()
+        place = np.arange(len(order))
+        width = np.stack([mid.values[order] - low.values[order], high.values[order] - mid.values[order]])
+        axes.errorbar(
+            mid.values[order], place, xerr=np.maximum(width, 0), fmt="o", color=style.PALETTE[0], elinewidth=1.2, capsize=2
+        )
+        axes.set_yticks(place, [str(mid["state"].values[i]) for i in order])
+        axes.invert_yaxis()
+        axes.set_xlabel(f"{mid.attrs['long_name']} ({mid.attrs['units']})")
+        level, draws = float(answers.attrs["level"]), int(answers.attrs["draws"])
+        style.caption(
+            drawn, f"Estimated from a private release: {shown}; {level:.0%} intervals of {draws:,} posterior draws, each by itself."
+        )
+    return drawn

@@ -15,7 +15,7 @@ Random decisions come from `dpjax._exact`: whole numbers and the operating syste
 a random decision.
 """
 
-from dpjax.release.error_bars import error_bars
+from dpjax.release.error_bars import error_bars, noisy_counts
 from dpjax.release.ledger import Charge, charge
 from dpjax.release.model import (
     PrivateModel,
@@ -51,6 +51,7 @@ __all__ = [
     "TrajectoryRelease",
     "charge",
     "error_bars",
+    "noisy_counts",
     "private_lines",
     "private_report",
     "read_public_labels",

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import json
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,6 +41,8 @@ from dpjax.counts.postprocess import Pmf, reach_of
 
 if TYPE_CHECKING:
     import xarray as xr
+
+    from dpjax.estimate import NoisyCounts
 
 _ROUND_OFF = 1e-12
 BARS = "dpjax.release.error_bars(FOLDER) computes them from this release alone; they hold for {of}"
@@ -170,3 +172,31 @@ def _opened(release: Any) -> Any:
 
     path = pathlib.Path(release)
     return read_release(path / MODEL_FILE if path.is_dir() else path)
+
+
+_SCALES: dict[str, Callable[[Mapping[str, Any]], float]] = {
+    "discrete-laplace": lambda facts: float(facts["noise_scale"]),
+    "discrete-gaussian": lambda facts: float(facts["noise_variance"]) ** 0.5,
+}
+
+
+def noisy_counts(release: Any) -> NoisyCounts:
+    """The noisy counts of a release with the law of their noise, for `dpjax.estimate`: its netCDF file, its folder, or the opened dataset.
+
+    Raises: ValueError for a release of draws from Dirichlet rows, and for one of a mechanism whose noise `dpjax.estimate` does not know.
+    """
+    from dpjax.estimate import Noise, NoisyCounts
+
+    data = _opened(release)
+    if "noisy_count" not in data:
+        remedy = "give a release of discrete Laplace or discrete Gaussian noise"
+        invalid("release", None, remedy, problem="holds draws from Dirichlet rows and no noisy counts")
+    facts = {**json.loads(data.attrs["privacy_statement"]), **data.attrs}
+    if facts["form"] not in _SCALES:
+        invalid(
+            "release", None, f"give a release of {' or '.join(_SCALES)} noise", problem=f"has noise of the form {facts['form']!r}"
+        )
+    noise = Noise(facts["form"], _SCALES[facts["form"]](facts))
+    support = data.supported.values.astype(bool)
+    counts = np.where(support, data.noisy_count.values, 0).astype(np.float64)
+    return NoisyCounts(counts, noise, support, tuple(str(label) for label in data["from"].values))

@@ -39,6 +39,7 @@ sys.exit(code)
 
 GROUPS = {
     "Publish real records": ["privatize-model", "privatize-trajectory"],
+    "Use a release": ["estimate"],
     "Research": ["compare", "audit", "run", "info", "plot"],
     "Cluster": ["submit", "merge"],
 }

@@ -1,0 +1,376 @@
+"""Questions about the chain, answered with intervals: the same quantity of many posterior draws of the counts.
+
+A draw of all counts gives the transition matrix
+
+    P[i, j] = (c[i, j] + q[i, j]) / (c[i] + 1),      q[i] = m[i] / (sum of m[i]),
+
+the records and one record more in each row, spread as the fitted prior says; m are the prior's means. So every state of a draw can be left
+and entered, and a row without records is the prior's. The true value of a quantity is that of the true counts in the same formula. `shares`
+are c[i, j] / c[i] themselves.
+
+    question            what comes back                                                         dimensions
+    shares              transition probabilities among the records                              from, to
+    stationary          stationary distribution                                                 state
+    entropy             entropy rate, nats per step                                             -
+    mixing              mixing time, steps until every start is within 1/4 in total variation   -
+    hitting:A:B         expected steps from state A until B is reached; A = B: the return time  -
+    path:A:B            probability of the path from A to B that the estimate holds likeliest   -
+
+The draws include the error of the fitted effects, by a normal approximation; not that of the dispersion and the share of outliers.
+`mixing` is computed for 100 of the draws, which takes most of its time; the others for all.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+
+from dpjax._errors import InputError, invalid, require, require_number, require_whole
+from dpjax._random import checked_key
+from dpjax.estimate.noise import NoisyCounts, project
+from dpjax.estimate.posterior import Cells, moments
+from dpjax.estimate.posterior import draws as posterior_draws
+from dpjax.estimate.prior import RANKS, FittedPrior, fit_prior
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+_AT_ONCE = 2**23  # numbers of a batch of matrices
+_FEW = 100
+_PRIORS = 20
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Estimate:
+    """What the noisy counts say of the counts: the posterior law of every cell.
+
+    Attributes:
+        table: the noisy counts.
+        fitted: the prior and how it was found; None where no prior could be fitted, and the estimate is the projection.
+        counts: (rows, columns) posterior means, records; of the projection, shares times the row's noisy total.
+        shares: (rows, columns) estimated transition probabilities, rows sum to one, 0 outside the support.
+    """
+
+    table: NoisyCounts
+    fitted: FittedPrior | None
+    counts: Float[np.ndarray, "rows columns"]
+    shares: Float[np.ndarray, "rows columns"]
+
+    @functools.cached_property
+    def cells(self) -> Cells:
+        """The supported cells, grouped."""
+        return Cells(self.table.counts[self.table.cells], self.table.noise)
+
+    @functools.cached_property
+    def prior_rows(self) -> Float[np.ndarray, "rows columns"]:
+        """q: the prior's means, each row divided by its sum."""
+        return self._dense(np.exp(np.asarray(self._prior().prior.log_mean)), 1.0)
+
+    @property
+    def matrix(self) -> Float[np.ndarray, "rows columns"]:
+        """The transition matrix of the posterior mean counts with one record more in each row, spread as the prior says."""
+        return (self.counts + self.prior_rows) / (self.counts.sum(axis=1, keepdims=True) + 1.0)
+
+    def draw(self, key: Key[Array, ""], n: int) -> Int[np.ndarray, "n cells"]:
+        """n draws of the supported cells' counts from their posterior, in the order of `table.cells`.
+
+        The prior's effects are uncertain too: they are drawn at most 20 times from their normal approximation, and for each of these the counts as
+        often as n asks.
+        """
+        require_whole(n, "n", "give a number of draws", 1)
+        fitted, groups = self._prior(), min(n, _PRIORS)
+        keys = jax.random.split(checked_key(key), groups + 1)
+        rng = np.random.default_rng(np.asarray(jax.random.key_data(keys[groups])))
+        sizes = [n // groups + (k < n % groups) for k in range(groups)]
+        log_means = fitted.log_means(self.cells, rng, groups)
+        return np.concatenate(
+            [posterior_draws(keys[k], self.cells, fitted.prior.at(log_means[k]), size) for k, size in enumerate(sizes)]
+        )
+
+    def matrices(self, drawn: Int[np.ndarray, "n cells"]) -> Float[np.ndarray, "n rows columns"]:
+        """The transition matrices of draws."""
+        dense = np.zeros((len(drawn), *self.table.counts.shape))
+        dense[:, *self.table.cells] = drawn
+        dense += self.prior_rows
+        return dense / dense.sum(axis=-1, keepdims=True)
+
+    def _prior(self) -> FittedPrior:
+        if self.fitted is None:
+            invalid(
+                "estimate", None, "use its shares, or give a larger table", problem="is a projection, which has no posterior law"
+            )
+        return self.fitted
+
+    def _dense(self, values: np.ndarray, total: float | None = None) -> np.ndarray:
+        dense = np.zeros(self.table.counts.shape)
+        dense[self.table.cells] = values
+        return dense if total is None else dense * (total / dense.sum(axis=1, keepdims=True))
+
+
+def fit(table: NoisyCounts, *, public: Sequence[Any] = (), ranks: Sequence[int] = RANKS) -> Estimate:
+    """The best estimate of a chain from noisy counts: posterior means under a prior that is learned from the same noisy counts. On the host.
+
+    This is post-processing: it spends no privacy budget.
+
+    Args:
+        table: the noisy counts and the law of their noise.
+        public: public tables (rows, columns) of numbers, 0 or more, that resemble the counts: an earlier year, 1/(distance + 1), a 0/1 graph.
+        ranks: ranks of the product added to the log mean, tried in this order while held-out noisy counts gain; empty: none.
+
+    Returns:
+        The estimate. Where no prior can be fitted (the likelihood is not finite), the Euclidean projection, with `fitted` None.
+
+    >>> table = NoisyCounts([[40, 3], [-1, 12]], Noise("discrete-laplace", 2.0))
+    >>> fit(table).shares.round(2)  # doctest: +SKIP
+    """
+    cells = Cells(table.counts[table.cells], table.noise)
+    fitted = fit_prior(table, cells, public, ranks)
+    found = moments(cells, fitted.prior) if np.isfinite(fitted.log_likelihood) else None
+    if found is None or not np.isfinite(found.mean).all():
+        shares = project(table)
+        total = np.maximum(np.where(table.support, table.counts, 0.0).sum(axis=1, keepdims=True), 0.0)
+        return Estimate(table, None, shares * total, shares)
+    counts = np.zeros(table.counts.shape)
+    counts[table.cells] = found.mean
+    return Estimate(table, fitted, counts, counts / counts.sum(axis=1, keepdims=True))
+
+
+Question = Callable[[Estimate, np.ndarray], np.ndarray]  # of matrices (n, states, states): (n, ...)
+
+
+_ITERATIONS = 60
+_CACHE = 2**19  # numbers
+_SETTLED = 1e-13
+
+
+def _refined(
+    residual: Callable[[np.ndarray, slice], np.ndarray], start: np.ndarray, inverse: np.ndarray, n: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Solutions (n, states) of n nearby linear systems by iterative refinement with one inverse, and which of them settled.
+
+    residual(x, block): of the systems in a block, few enough to stay in a processor's cache. A step multiplies each matrix by a vector, where a
+    solve takes as many such products as there are states.
+    """
+    x = np.tile(start, (n, 1))
+    settled = np.zeros(n, bool)
+    size = max(1, _CACHE // len(start) ** 2)
+    for first in range(0, n, size):
+        block = slice(first, first + size)
+        # ends: _ITERATIONS steps
+        for _ in range(_ITERATIONS):
+            r = residual(x[block], block)
+            settled[block] = np.abs(r).max(axis=1) <= _SETTLED * np.maximum(np.abs(x[block]).max(axis=1), 1.0)
+            if settled[block].all():
+                break
+            x[block] += r @ inverse
+    return x, settled & np.isfinite(x).all(axis=1)
+
+
+def stationary(matrices: Float[np.ndarray, "n states states"]) -> Float[np.ndarray, "n states"]:
+    """The stationary distribution of each matrix, by refinement from that of their mean; GTH where the refinement does not settle.
+
+    Args:
+        matrices: positive transition matrices, or such that each has one closed class.
+    """
+    from dpjax.chains import stationary_distribution
+
+    mean = matrices.mean(axis=0)
+    n = len(mean)
+    Z = np.linalg.inv(np.eye(n) - mean + 1.0 / n)
+    start = np.ones(n) @ Z / (np.ones(n) @ Z).sum()
+
+    def residual(x: np.ndarray, block: slice) -> np.ndarray:
+        return (np.matmul(x[:, None], matrices[block])[:, 0] - x) + (1.0 - x.sum(axis=1, keepdims=True)) / n
+
+    pi, settled = _refined(residual, start, Z, len(matrices))
+    for k in np.flatnonzero(~settled | (pi < -1e-12).any(axis=1)):
+        pi[k] = np.asarray(stationary_distribution(matrices[k]))
+    return np.maximum(pi, 0.0)
+
+
+def _stationary(estimate: Estimate, matrices: np.ndarray) -> np.ndarray:
+    return stationary(matrices)
+
+
+def _entropy(estimate: Estimate, matrices: np.ndarray) -> np.ndarray:
+    logs = np.log(np.where(matrices > 0, matrices, 1.0))
+    return -(stationary(matrices) * (matrices * logs).sum(axis=2)).sum(axis=1)
+
+
+def _mixing(estimate: Estimate, matrices: np.ndarray) -> np.ndarray:
+    from dpjax.chains import mixing_time
+
+    return np.array([mixing_time(P) for P in matrices], float)
+
+
+def hitting_times(matrices: Float[np.ndarray, "n states states"], start: int, end: int) -> Float[np.ndarray, " n"]:
+    """Expected steps from `start` until `end` is reached, and back to it where both are one state."""
+    states = matrices.shape[-1]
+    others = np.flatnonzero(np.arange(states) != end)
+    Q = matrices[:, others[:, None], others]
+    inverse = np.linalg.inv(np.eye(len(others)) - Q.mean(axis=0)).T
+
+    def residual(x: np.ndarray, block: slice) -> np.ndarray:
+        return 1.0 + np.matmul(Q[block], x[..., None])[..., 0] - x
+
+    found, settled = _refined(residual, inverse.sum(axis=0), inverse, len(matrices))
+    for k in np.flatnonzero(~settled):
+        found[k] = np.linalg.solve(np.eye(len(others)) - Q[k], np.ones(len(others)))
+    h = np.zeros((len(matrices), states))
+    h[:, others] = found
+    return h[:, start] if start != end else 1.0 + (matrices[:, end] * h).sum(axis=1)
+
+
+def _hitting(start: int, end: int) -> Question:
+    return lambda estimate, matrices: hitting_times(matrices, start, end)
+
+
+def _path(states: Sequence[int]) -> Question:
+    return lambda estimate, matrices: np.prod(matrices[:, states[:-1], states[1:]], axis=1)
+
+
+_PLAIN: dict[str, tuple[Question, str, str]] = {
+    "stationary": (_stationary, "stationary probability", "1"),
+    "entropy": (_entropy, "entropy rate", "nats per step"),
+    "mixing": (_mixing, "mixing time", "steps"),
+}
+QUESTIONS = ("shares", *_PLAIN, "hitting:A:B", "path:A:B")
+
+
+def _names(table: NoisyCounts) -> tuple[Hashable, ...]:
+    return tuple(range(len(table.counts))) if table.labels is None else tuple(table.labels)
+
+
+def check_questions(table: NoisyCounts, of: Sequence[str]) -> None:
+    """InputError for a question that `answers` does not know, or whose states the table does not have."""
+    require(not isinstance(of, str), "of", of, 'give a list such as ["stationary"]', problem="is a text")
+    require(len(of) > 0, "of", None, f"ask for one of {', '.join(QUESTIONS)}", problem="holds no question")
+    rows, columns = table.counts.shape
+    require(rows == columns, "counts", None, "give a square table", problem=f"has the shape {table.counts.shape}")
+    for question in of:
+        if question != "shares" and question not in _PLAIN:
+            _states(table, question)
+
+
+def _states(table: NoisyCounts, question: str) -> tuple[str, int, int]:
+    """The kind of a question of two states, and the states."""
+    kind, _, rest = question.partition(":")
+    names = [str(one) for one in _names(table)]
+    ends = [(rest[:at], rest[at + 1 :]) for at, letter in enumerate(rest) if letter == ":"]  # a label may hold a colon
+    if kind not in ("hitting", "path") or not ends:
+        invalid("of", question, f"ask for one of {', '.join(QUESTIONS)}", problem=f"has the unknown question {question!r}")
+    for first, last in ends:
+        if first in names and last in names:
+            require(
+                kind == "hitting" or first != last,
+                "of",
+                question,
+                "give two states",
+                problem="asks for a path from a state to itself",
+            )
+            return kind, names.index(first), names.index(last)
+    lost = next((name for name in ends[0] if name not in names), rest)
+    remedy = f'give two states of the release after "{kind}:"'
+    raise InputError("of", f"names the state {lost!r}, which the release does not have", remedy, value=question)
+
+
+def _asked(estimate: Estimate, question: str) -> tuple[Question, dict[str, Any]]:
+    """The function of matrices that answers a question, and what is said of it."""
+    if question in _PLAIN:
+        ask, name, unit = _PLAIN[question]
+        return ask, {"long_name": name, "units": unit}
+    kind, first, last = _states(estimate.table, question)
+    names = _names(estimate.table)
+    if kind == "hitting":
+        return _hitting(first, last), {"long_name": f"expected steps from {names[first]} to {names[last]}", "units": "steps"}
+    from dpjax.paths import most_likely_path
+
+    path = most_likely_path(estimate.matrix, first, last)
+    states = [int(state) for state in path]
+    said = {"long_name": f"probability of the path {' > '.join(str(names[i]) for i in states)}", "units": "1"}
+    return _path(states), {**said, "path": [str(names[i]) for i in states]}
+
+
+def answers(
+    estimate: Estimate, key: Key[Array, ""], of: Sequence[str] = ("stationary",), *, draws: int = 1000, level: float = 0.9
+) -> xr.Dataset:
+    """Posterior means and central intervals of quantities of the chain. On the host.
+
+    Args:
+        estimate: what `fit` returned, of a square table.
+        key: a typed JAX key; the same key gives the same draws.
+        of: questions, see the head of this module.
+        draws: posterior draws.
+        level: probability of each interval.
+
+    Returns:
+        For each question q the variables q, q_lower and q_upper (":" becomes "_"), with units and a long name. Intervals are of each number
+        by itself. They hold as far as the prior does: see the page on estimates for their measured coverage.
+    """
+    import xarray as xr
+
+    check_questions(estimate.table, of)
+    require_whole(draws, "draws", "give 20 or more", 20)
+    require_number(level, "level", "give a probability between 0 and 1", lambda p: 0 < p < 1)
+    asked = {question: _asked(estimate, question) for question in of if question != "shares"}
+    drawn = estimate.draw(key, draws)
+    found: dict[str, list[np.ndarray]] = {question: [] for question in asked}
+    for first, matrices in _batches(estimate, drawn):
+        for question, (ask, _) in asked.items():
+            kept = matrices[_some(first, len(matrices), draws)] if question == "mixing" else matrices
+            if len(kept):
+                found[question].append(ask(estimate, kept))
+    names = np.array([str(name) for name in _names(estimate.table)], dtype=object)
+    data = xr.Dataset(coords={"state": names}, attrs={"draws": draws, "level": level, "method": "empirical Bayes, posterior draws"})
+    for question, (_, said) in asked.items():
+        values = np.concatenate(found[question])
+        dims = ("state",) if values.ndim == 2 else ()
+        _add(data, question.replace(":", "_"), dims, values, level, said)
+    if "shares" in of:
+        data = data.assign_coords({"from": names, "to": names})
+        said = {"long_name": "transition probability among the records", "units": "1"}
+        _add_shares(data, estimate, drawn, level, said)
+    return data
+
+
+def _some(first: int, size: int, draws: int) -> np.ndarray:
+    """Which of the draws first, ..., first + size - 1 are among at most _FEW, evenly spread."""
+    every = -(-draws // _FEW)
+    return np.flatnonzero((first + np.arange(size)) % every == 0)
+
+
+def _batches(estimate: Estimate, drawn: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    size = max(1, _AT_ONCE // estimate.table.counts.size)
+    for first in range(0, len(drawn), size):
+        yield first, estimate.matrices(drawn[first : first + size])
+
+
+def _add(data: Any, name: str, dims: tuple[str, ...], values: np.ndarray, level: float, said: dict[str, Any]) -> None:
+    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    for suffix, part in (("", values.mean(axis=0)), ("_lower", low), ("_upper", high)):
+        data[name + suffix] = (dims, part, said)
+
+
+def _add_shares(data: Any, estimate: Estimate, drawn: np.ndarray, level: float, said: dict[str, Any]) -> None:
+    """Shares row by row, so that no more than one row's draws are held as numbers."""
+    rows, columns = estimate.table.cells
+    parts = {
+        "shares": estimate.shares.copy(),
+        "shares_lower": np.zeros(estimate.shares.shape),
+        "shares_upper": np.zeros(estimate.shares.shape),
+    }
+    for i in range(estimate.table.counts.shape[0]):
+        own = np.flatnonzero(rows == i)
+        counts = drawn[:, own].astype(float)
+        total = counts.sum(axis=1, keepdims=True)
+        shares = np.where(total > 0, counts / np.where(total > 0, total, 1.0), estimate.prior_rows[i, columns[own]])
+        low, high = np.quantile(shares, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        parts["shares_lower"][i, columns[own]], parts["shares_upper"][i, columns[own]] = low, high
+    for name, values in parts.items():
+        data[name] = (("from", "to"), values, said)
