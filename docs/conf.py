@@ -30,7 +30,11 @@ autodoc_default_options = {"members": True, "imported-members": True}
 
 def _as_restructured_text(app, what, name, obj, options, lines):
     """Docstrings are plain prose with `code` in single backticks: mark the code, escape the rest of the markup."""
+    in_example = False  # code and its output, up to the next blank line, stay as they are
     for i, line in enumerate(lines):
+        in_example = bool(line.strip()) and (in_example or line.lstrip().startswith(">>>"))
+        if in_example:
+            continue
         pieces = re.split(r"(`[^`]+`)", line)
         lines[i] = "".join(f"`{p}`" if p.startswith("`") and len(p) > 2 else re.sub(r"([*|\\_])", r"\\\1", p) for p in pieces)
 

@@ -127,7 +127,7 @@ def test_the_advice_for_a_reducible_chain_names_a_closed_class():
     assert two.closed_class("z").labels == ("y", "z")
     assert two.closed_class("z").counts.tolist() == [[5, 6], [7, 8]]
     absorbing = MarkovChain.from_matrix([[0.5, 0.4, 0.1], [0.4, 0.5, 0.1], [0, 0, 1]], labels=list("abc"))
-    with pytest.raises(ValueError, match=r"left for good, towards \{'c'\}"):
+    with pytest.raises(ValueError, match=r"never returns: give \{'c'\} a transition back"):
         absorbing.require_irreducible()
     with pytest.raises(ValueError, match="closed class"):
         absorbing.closed_class()

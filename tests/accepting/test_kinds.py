@@ -110,7 +110,7 @@ def test_truth_values_are_not_numbers(one, other):
         lambda: MarkovChain.from_trajectories([[(one, "a"), (other, "a"), (one, "a")]]),
         lambda: MarkovChain.from_matrix(HALF, labels=[one, other]),
     ):
-        with pytest.raises(ValueError, match="Python takes it for"):
+        with pytest.raises(ValueError, match="Python treats it as equal to"):
             call()
     assert MarkovChain.from_trajectories([[True, False, True]]).labels == (False, True)
 

@@ -108,8 +108,8 @@ def test_samplers_get_different_keys_and_the_score_is_used():
     ("change", "words"),
     [
         ({"samples_p": np.zeros(5), "samples_q": np.zeros(5)}, "20 draws or more"),
-        ({"samples_q": np.zeros(99)}, "Give 100 draws"),
-        ({"samples_q": np.zeros(100, int)}, "of the kind of samples_p"),
+        ({"samples_q": np.zeros(99)}, "Pass 100 draws"),
+        ({"samples_q": np.zeros(100, int)}, "of the same kind as samples_p"),
         ({"samples_p": np.full(100, np.nan)}, "A score is NaN"),
         ({"samples_p": np.zeros((100, 2))}, "one dimension"),
         ({"samples_p": np.array(["a"] * 100)}, "floating scores or whole categories"),

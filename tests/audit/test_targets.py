@@ -195,7 +195,7 @@ def test_bad_calls():
         count_target(DirichletRows(matrix()), 0.01)
     with pytest.raises(ValueError, match="takes a mechanism that protects records"):
         count_target(DiscreteLaplaceMechanism(epsilon=1.0, adjacency=Neighbours(persons=PersonBound(2))), 0.01)
-    with pytest.raises(ValueError, match="two vectors of as many costs"):
+    with pytest.raises(ValueError, match="two vectors of costs of the same length"):
         selection_target([0, 1], [0, 1, 2], 1.0)
     with pytest.raises(ValueError, match="finite costs"):
         selection_target([0, np.inf], [0, 1], 1.0)

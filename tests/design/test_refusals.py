@@ -133,7 +133,7 @@ def test_a_schedule_changed_by_force_is_not_drawn_from():
         forced.privatize(jax.random.key(0), [0, 1, 2])
     object.__setattr__(forced, "total", 4.0)
     object.__setattr__(forced, "epsilons", forced.epsilons * 0.5)
-    with pytest.raises(ValueError, match="not those of the mechanisms"):
+    with pytest.raises(ValueError, match="differ from those of the mechanisms"):
         forced.privatize(jax.random.key(0), [0, 1, 2])
 
 

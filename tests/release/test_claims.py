@@ -478,5 +478,7 @@ def test_no_certificate_speaks_of_persons(relation):
     """A mechanism that protects persons was certified as "any record is added or removed", whatever its relation."""
     neighbours = Neighbours(relation, PersonBound(2))
     mechanism = PseudocountMechanism.calibrate(epsilon=1.0, delta=1e-3, pseudocount=60.0, adjacency=neighbours)
-    with pytest.raises(ValueError, match=r"(?s)^mechanism is .*Certify a mechanism that protects records"):
+    with pytest.raises(
+        ValueError, match=r"(?s)^mechanism is .*A certificate covers records only: pass a mechanism that protects records"
+    ):
         certify(mechanism, 1.0, 1e-3)

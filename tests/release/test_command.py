@@ -89,7 +89,7 @@ def test_wrong_calls(release, call, files):
     for more, said in (
         (("--adjacency", "swap"), "'--adjacency': Value error, 'swap' is not one of 'replace', 'add-remove'"),
         (("--epsilon", -1), "--epsilon must be positive"),
-        (("--form", "paper"), "--eta is not given. Give the public floor"),
+        (("--form", "paper"), "--eta is not given. Pass the public floor"),
         (("--ledger", files / "new.json"), "--data-set is not given. Give the name of the ledger's data set"),
         (("--data-set", "x"), "--ledger is not given. Give the ledger's file"),
         (("--layout", "rows"), "'--layout': Value error, 'rows' is not one of 'auto'"),
@@ -97,7 +97,7 @@ def test_wrong_calls(release, call, files):
         code, _, reply = release(*more)
         assert code == 2, more
         assert said in reply
-    assert "It exists already" in release(out="there")[2]
+    assert "It already exists" in release(out="there")[2]
     assert release(counts="none.csv")[0] == 2
     assert release(counts=".")[0] == 2
     assert sorted(path.name for path in files.iterdir()) == ["labels.csv", "there", "trips.csv"]

@@ -58,8 +58,11 @@ def test_text_in_the_place_of_a_number(model, option):
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (("--pseudocount", 0.01), r"--epsilon, --delta is .* a larger pseudocount is needed"),
-        (("--mechanism", "discrete-gaussian", "--epsilon", 1e-9, "--delta", 1e-6), r"--epsilon, --delta is .* raise them"),
+        (("--pseudocount", 0.01), r"--epsilon, --delta is .* raise pseudocount"),
+        (
+            ("--mechanism", "discrete-gaussian", "--epsilon", 1e-9, "--delta", 1e-6),
+            r"--epsilon, --delta is .* raise epsilon or delta",
+        ),
         (
             ("--support", "private", "--epsilon", 1e-9, "--support-share", 1e-6),
             r"--epsilon, --delta is .* raise epsilon, delta or the share",

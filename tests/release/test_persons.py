@@ -333,6 +333,6 @@ def test_the_bound_takes_little_memory_however_far_epsilon_is_from_the_losses(ep
 def test_a_target_that_no_person_can_have_is_refused_soon(epsilon, delta, m):
     """The first did not end within minutes. Soon is a minute of the processor, some 2 s on a free one."""
     began = time.process_time()
-    with pytest.raises(ValueError, match="No pseudo-count reaches it"):
+    with pytest.raises(ValueError, match="No pseudo-count reaches this pair"):
         Plan.make(("a", "b", "c"), form="theorem7", epsilon=epsilon, delta=delta, records_per_person=m, per_row=m)
     assert time.process_time() - began < 60

@@ -31,7 +31,7 @@ def test_no_file_is_overwritten_nor_charged_for(call, here, option, name):
     ledger = ("--ledger", here / "ledger.json", "--data-set", "d", "--budget-epsilon", "5", "--budget-delta", "0")
     code, out, reply = call(b"", here / "stream.txt", option, here / name, *ledger)
     assert (code, out) == (2, b"")
-    assert "It exists already: give a new name" in reply
+    assert "It already exists: choose a new name" in reply
     assert {path.name: path.read_bytes() for path in here.iterdir() if path.exists()} == before
 
 
@@ -62,7 +62,7 @@ def test_nothing_is_charged_before_the_output_is_proved_writable(call, here, tmp
     code, _, reply = call(b"A\n", *account, "-o", long)
     assert code == 2
     assert "error: --out is '" in reply
-    assert "Nothing can be written there (File name too long): give another place" in reply
+    assert "Nothing can be written there (File name too long): choose another path" in reply
     assert "continues from there" not in reply
     assert not list(tmp_path.glob("ledger*"))
 

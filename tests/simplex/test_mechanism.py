@@ -73,7 +73,7 @@ def test_bad_parameters(change, words):
     ("share", "words"),
     [
         ([0.5, 0.3, 0.1, 0.05, 0.05], r"eta is 0\.073. It is above the smallest share 0\.05"),
-        ([0.5, 0.3, 0.1, 0.1, 0.0], "4 of its shares are positive where n_categories is 5"),
+        ([0.5, 0.3, 0.1, 0.1, 0.0], "4 of its shares are positive but n_categories is 5"),
         ([0.5, 0.3, 0.1, 0.1, 0.1], "sum to one"),
         ([0.6, 0.3, 0.1, 0.1, -0.1], "at least 0"),
         ([0.6, 0.3, np.nan, 0.1, 0.1], "finite"),
