@@ -6,7 +6,8 @@ import re
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-COVERED = ("README.md", "CHANGELOG.md", "SECURITY.md", "docs", "dpjax", "experiments", "benchmarks", "configs", "tests")  # folders and files, from the root
+# Folders and files, from the root.
+COVERED = ("README.md", "CHANGELOG.md", "SECURITY.md", "docs", "dpjax", "experiments", "benchmarks", "configs", "tests")
 
 # A phrase, matched over line ends and underscores and without regard to case, and what to write instead.
 OUT = {
