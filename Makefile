@@ -39,4 +39,4 @@ docs: $(INSTALLED)  ## the pages, into docs/_build
 	$(BIN)/sphinx-build -W --keep-going -q docs docs/_build
 
 clean:
-	rm -rf $(VENV) docs/_build .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) docs/_build docs/jupyter_execute .pytest_cache .mypy_cache .ruff_cache

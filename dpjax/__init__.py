@@ -1,9 +1,9 @@
 """dpjax: private Markov models and private Markov trajectories in JAX.
 
-Two mechanisms. Records counted into a transition matrix go row by row through the Dirichlet mechanism (`DirichletMechanism`);
-a stream of states goes step by step through permute-and-flip on shortest-path distances (`TrajectoryMechanism`).
+Two mechanisms. `DirichletMechanism` releases a transition matrix, counted from records, row by row. `TrajectoryMechanism` releases
+a stream of states, step by step, with permute-and-flip on shortest-path distances.
 
-Importing this module loads nothing else: each name below loads its package when it is first used.
+Importing this module loads nothing else: each name below loads its package on first use.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-# public name -> the package or module that holds it
+# public name -> its package or module
 _HOME_OF = {
     "MarkovChain": "dpjax.chains",
     "stationary_distribution": "dpjax.chains",
@@ -55,6 +55,7 @@ __all__ = ["__version__", *_HOME_OF, *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
+    """Load the package of `name` and return the public object."""
     if name in _MODULES:
         return importlib.import_module(_MODULES[name])
     if name in _HOME_OF:

@@ -1,13 +1,13 @@
-"""Files and folders that are there whole or not at all, for whatever package writes results or publishes.
+"""Files and folders that are written whole or not at all, for every package that stores results or publishes.
 
-A file is written under a temporary name in its own folder, flushed to the disk, and renamed; a reader, a kill or a full disk
-never meets half of one.
+A file is written under a temporary name in its own folder, flushed to the disk, and renamed. A reader never meets half a file, also
+after a kill or on a full disk.
 
-    write, write_json      results: in the place of what was there
-    write_owned            a file that its owner alone may read: in the place of what was there
-    write_folder           a folder of files, new
-    new_file               a file that is written while it is open, new: it gets its name by a hard link, which fails where something stands
-    check_absent, check_usable     that a new name is free, and that something can be put there
+    write, write_json              results; replace an existing file
+    write_owned                    a file that only its owner can read; replaces an existing file
+    write_folder                   a new folder of files
+    new_file                       a new file, written while it is open; it gets its name by a hard link, which fails if the name exists
+    check_absent, check_usable     check that a new name is free, and that a file can be created there
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _MARK = ".writing-"
 
 
 class StorageError(OSError):
-    """A file of results could not be written, or not be read; what was stored before is untouched."""
+    """A file of results could not be written or read. What was stored before is unchanged."""
 
 
 def write(path: pathlib.Path, writer: Callable[[pathlib.Path], object]) -> None:
-    """Have `writer` write to a temporary path, then give the file its name; StorageError says what was in the way."""
+    """Let `writer` write to a temporary path, then give the file its name. StorageError says what failed."""
     temporary = path.with_name(f"{path.name}{_MARK}{socket.gethostname()}-{os.getpid()}")
     try:
         writer(temporary)
@@ -47,13 +47,13 @@ def write(path: pathlib.Path, writer: Callable[[pathlib.Path], object]) -> None:
 
 
 def reason(error: OSError) -> str:
-    """What the system says was wrong, in its own words."""
+    """The reason of an OSError, in the words of the operating system."""
     return os.strerror(error.errno) if error.errno else str(error)
 
 
 @contextlib.contextmanager
 def reading(path: pathlib.Path) -> Iterator[None]:
-    """Within it a system that refuses or fails is a StorageError that names `path`: no word on what the file holds."""
+    """A context in which an OSError becomes a StorageError that names `path`. It says nothing about the content of the file."""
     try:
         yield
     except OSError as error:
@@ -61,13 +61,13 @@ def reading(path: pathlib.Path) -> Iterator[None]:
 
 
 def write_json(path: pathlib.Path, value: Any) -> None:
-    """`value` as indented JSON."""
+    """Write `value` as indented JSON."""
     text = json.dumps(value, indent=2, allow_nan=False) + "\n"
     write(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
 def remove(path: pathlib.Path) -> None:
-    """Remove a file that may be there; StorageError where the folder refuses."""
+    """Remove a file if it exists. StorageError if the folder refuses."""
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
@@ -75,7 +75,7 @@ def remove(path: pathlib.Path) -> None:
 
 
 def move(path: pathlib.Path, target: pathlib.Path) -> None:
-    """Give a file another name; StorageError where the folder refuses."""
+    """Rename a file. StorageError if the folder refuses."""
     try:
         path.replace(target)
     except OSError as error:
@@ -83,14 +83,14 @@ def move(path: pathlib.Path, target: pathlib.Path) -> None:
 
 
 def sweep_away(folder: pathlib.Path) -> None:
-    """Remove what killed writers left anywhere in `folder`; only for one who holds the folder alone."""
+    """Remove the temporary files of killed writers anywhere in `folder`. Call it only while no other process writes there."""
     for path in folder.rglob(f"*{_MARK}*"):
         with contextlib.suppress(OSError):
             path.unlink()
 
 
 def flush(path: pathlib.Path) -> None:
-    """See to it that a file or a folder is on the disk."""
+    """Flush a file or a folder to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -99,13 +99,13 @@ def flush(path: pathlib.Path) -> None:
 
 
 def check_absent(path: pathlib.Path, option: str) -> None:
-    """Raise ValueError unless nothing is at `path` and its folder is there."""
-    require(not os.path.lexists(path), option, str(path), "it exists already: give a new name")
-    require(path.absolute().parent.is_dir(), option, str(path), "its folder does not exist: make it first")
+    """Raise InputError unless nothing exists at `path` and its folder exists."""
+    require(not os.path.lexists(path), option, str(path), "it already exists: choose a new name")
+    require(path.absolute().parent.is_dir(), option, str(path), "its folder does not exist: create it first")
 
 
 def check_usable(path: pathlib.Path, option: str) -> None:
-    """Raise ValueError unless nothing is at `path` and something can be put there, which is tried and taken away."""
+    """Raise InputError unless nothing exists at `path` and a folder can be created there. A trial folder is created and removed."""
     check_absent(path, option)
     try:
         trial = tempfile.mkdtemp(prefix=f".{path.name}{_MARK}", dir=path.absolute().parent)
@@ -118,11 +118,11 @@ def check_usable(path: pathlib.Path, option: str) -> None:
         why = error.strerror or "the disk refused"
     else:
         return
-    invalid(option, str(path), f"nothing can be written there ({why}): give another place")
+    invalid(option, str(path), f"nothing can be written there ({why}): choose another path")
 
 
 def write_owned(path: pathlib.Path, text: str) -> None:
-    """`text` in a file that its owner alone may read, whole or not at all."""
+    """Write `text` to a file that only its owner can read, whole or not at all."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}{_MARK}", dir=path.absolute().parent)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
@@ -135,7 +135,7 @@ def write_owned(path: pathlib.Path, text: str) -> None:
 
 
 def write_folder(out: pathlib.Path, writers: Mapping[str, Callable[[pathlib.Path], object]]) -> None:
-    """Have each file written into a hidden folder and give that folder its name; on any failure nothing is left."""
+    """Let each writer write its file into a hidden folder, and rename that folder to `out`. A failure leaves nothing."""
     target = out.absolute()
     staging = pathlib.Path(tempfile.mkdtemp(prefix=f".{target.name}{_MARK}", dir=target.parent))
     try:
@@ -152,9 +152,9 @@ def write_folder(out: pathlib.Path, writers: Mapping[str, Callable[[pathlib.Path
 
 @contextlib.contextmanager
 def new_file(path: pathlib.Path) -> Iterator[BinaryIO]:
-    """A file to write that gets the name `path` when the block ends, and is removed if it fails; StorageError names `path`.
+    """A new file open for writing. It gets the name `path` when the block ends, and is removed if the block fails.
 
-    The temporary file beside the final name is made first, with the mode that the final file will have.
+    The temporary file beside the final name is created first, with the mode of the final file. StorageError names `path`.
     """
     target = path.absolute()
     temporary = target.with_name(f"{target.name}{_MARK}{socket.gethostname()}-{os.getpid()}")
@@ -175,17 +175,19 @@ def new_file(path: pathlib.Path) -> Iterator[BinaryIO]:
 
 
 def _name(temporary: pathlib.Path, target: pathlib.Path) -> None:
+    """Give the temporary file its final name; fail if the name exists."""
     try:
         os.link(temporary, target)
     except FileExistsError:
         raise
     except OSError:  # a file system without hard links
-        require(not os.path.lexists(target), "the output", str(target), "another process made it meanwhile: give another name")
+        require(not os.path.lexists(target), "the output", str(target), "another process created it meanwhile: choose another name")
         os.rename(temporary, target)
 
 
 @contextlib.contextmanager
 def _named(path: pathlib.Path) -> Iterator[None]:
+    """A context in which an OSError becomes a StorageError that names `path`."""
     try:
         yield
     except OSError as error:

@@ -1,8 +1,8 @@
-"""Objects with labels as plain tables: a matrix and its labels in one order, a vector in it, pairs of states.
+"""Objects with labels as plain tables: a matrix and its labels in one order, a vector in that order, pairs of states.
 
-Objects with labels are known by what they offer, not by their class, so that none of their libraries is needed: pandas and polars
-frames, Arrow tables, xarray arrays, networkx graphs, SciPy sparse arrays (which have no labels).
-The values follow `dpjax._values`.
+Objects with labels are recognised by their attributes, not by their class, so that none of their libraries is needed: pandas and
+polars frames, Arrow tables, xarray arrays, networkx graphs, SciPy sparse arrays (which have no labels). Their values follow
+`dpjax._values`.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from dpjax._values import is_missing_object, key_of, plain, require_labels, spel
 
 
 class Frame(NamedTuple):
-    """A table with names of columns: rows of values, and the rows' labels where it has any of its own."""
+    """A table with column names: rows of values, and the labels of the rows if it has any."""
 
     kind: str
     columns: tuple[Any, ...]
     side: tuple[Any, ...] | None
     values: list[list[Any]]
-    names: tuple[Any, Any] = (None, None)  # what the labels beside and above are called
+    names: tuple[Any, Any] = (None, None)  # the names of the row labels and of the column labels
 
 
 def frame_of(table: Any) -> Frame | None:
-    """A data frame or an Arrow table as plain columns; None for anything else."""
+    """A data frame or an Arrow table as plain columns; None for any other object."""
     kind = type(table).__name__
     if hasattr(table, "column_names") and hasattr(table, "to_pydict"):  # an Arrow table or record batch
         columns = [values_of(table.column(i)) for i in range(len(table.column_names))]
@@ -50,15 +50,20 @@ def frame_of(table: Any) -> Frame | None:
 
 
 def _is_default(index: Any) -> bool:
-    """Whether an index of pandas is the one that numbers the rows when nothing is said."""
+    """Whether a pandas index is the default one, which numbers the rows."""
     return type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1 and index.name is None
 
 
 def matrix_of(values: Any, labels: Iterable[Any] | None, argument: str) -> tuple[Any, tuple[Any, ...] | None]:
-    """(the square matrix, its labels or None) of anything with or without labels; rows and columns in one order.
+    """(square matrix, its labels or None) of any object, with rows and columns in one order.
 
-    What has labels above and beside is aligned by label; InputError names the labels that only rows or only columns have. `labels`, given beside
-    an object with labels of its own, is the order of the states and must name the same ones.
+    Args:
+        values: A matrix, with or without labels. If rows and columns have labels, they are aligned by label.
+        labels: The labels, in the order of the states. If `values` has its own labels, both must name the same states.
+        argument: The name of `values` in errors.
+
+    Raises:
+        InputError: A label occurs only in the rows or only in the columns; the error names it.
     """
     wanted = None if labels is None else listed_labels(labels)
     values = unmasked(values, argument)
@@ -82,19 +87,24 @@ def matrix_of(values: Any, labels: Iterable[Any] | None, argument: str) -> tuple
     down = [order[key_of(label)] for label in (rows if rows is not None else columns or ())]
     across = [order[key_of(label)] for label in (columns if columns is not None else rows or ())]
     size = (len(states), len(states))
-    require(numbers.shape == size, f"the shape of {argument}", numbers.shape, f"give {size}, a row and a column for each label")
+    require(
+        numbers.shape == size,
+        f"the shape of {argument}",
+        numbers.shape,
+        f"pass a matrix of shape {size}, with a row and a column for each label",
+    )
     numbers = numbers[np.argsort(down)][:, np.argsort(across)]
     if has_margins(states, numbers):
         invalid(argument, None, MARGINS, problem=f"has sums as its last row and column, {states[-1]!r}")
     return numbers, tuple(plain(label) for label in states)
 
 
-MARGINS = "leave them out: a sum is no state"
+MARGINS = "remove them: a sum is not a state"
 _SUMS = ("all", "total", "totals", "grandtotal", "sum", "sums", "margin", "gesamt", "summe", "insgesamt")
 
 
 def has_margins(labels: Sequence[Any], numbers: Any) -> bool:
-    """Whether the last row and the last column of a matrix are the sums of the others, as their label says or three rows show."""
+    """Whether the last row and column of a matrix are the sums of the others: their label says so, or at least three rows do."""
     if len(labels) < 3:
         return False
     with np.errstate(all="ignore"):
@@ -110,7 +120,7 @@ def has_margins(labels: Sequence[Any], numbers: Any) -> bool:
 
 
 def vector_of(values: Any, labels: Sequence[Any], argument: str) -> Any:
-    """The numbers of a Series, an xarray vector or a table by label, in the order of `labels`; anything without labels as it is."""
+    """The numbers of a Series, an xarray vector or a table by label, in the order of `labels`; anything without labels unchanged."""
     if isinstance(values, Mapping):
         names, numbers = list(values), list(values.values())
     elif hasattr(values, "iloc") and hasattr(values, "index") and len(getattr(values, "shape", ())) == 1:
@@ -130,17 +140,18 @@ def vector_of(values: Any, labels: Sequence[Any], argument: str) -> Any:
 
 
 def listed_labels(labels: Any, argument: str = "labels") -> tuple[Any, ...]:
-    """The labels that a caller gives, as a tuple; InputError for what is no list: one text, one number, a set or a table, which has no order."""
+    """The labels that a caller gives, as a tuple. InputError for one text, one number, a set or a table (which have no order)."""
     if isinstance(labels, str | bytes):
-        invalid(argument, labels, "it is one text: give a list, such as ['A', 'B']")
+        invalid(argument, labels, "it is one string: give a list, such as ['A', 'B']")
     ordered = not isinstance(labels, set | frozenset | Mapping)
-    require(ordered, argument, labels, "give a list: a set has no order, and labels go with rows by their order")
+    require(ordered, argument, labels, "give a list: a set has no order, and the order of the labels is the order of the rows")
     one_axis = hasattr(labels, "__iter__") and len(getattr(labels, "shape", (0,))) == 1
     require(one_axis, argument, labels, "give a list, such as ['A', 'B']")
     return tuple(values_of(labels))
 
 
 def _require_same(argument: str, one: Sequence[Any], other: Sequence[Any], names: tuple[str, str]) -> None:
+    """Raise InputError unless both sequences have the same labels; it names those that only one has."""
     keys = [{key_of(label): label for label in labels} for labels in (one, other)]
     alone = [[label for key, label in mine.items() if key not in theirs] for mine, theirs in (keys, keys[::-1])]
     if alone[0] or alone[1]:
@@ -153,7 +164,7 @@ Labelled = tuple[tuple[Any, ...] | None, tuple[Any, ...] | None, Any]
 
 
 def _labelled(values: Any, argument: str) -> Labelled | None:
-    """(labels of the rows, of the columns, the numbers) of an object that may have labels; None for plain arrays, lists and sparse arrays."""
+    """(row labels, column labels, numbers) of an object that may have labels; None for plain arrays, lists and sparse arrays."""
     if isinstance(values, np.ndarray | list | tuple):
         return None
     if hasattr(values, "dims") and hasattr(values, "coords") and hasattr(values, "values"):
@@ -165,6 +176,7 @@ def _labelled(values: Any, argument: str) -> Labelled | None:
 
 
 def _of_frame(frame: Frame, argument: str) -> Labelled:
+    """`_labelled` for a frame."""
     columns, side, rows = frame.columns, frame.side, frame.values
     beside, above = frame.names
     if side is None and len(columns) == len(rows) + 1 and all(isinstance(row[0], str) or _is_end(columns[0]) for row in rows):
@@ -175,21 +187,23 @@ def _of_frame(frame: Frame, argument: str) -> Labelled:
         invalid(f"the shape of {argument}, {frame.kind},", shape, remedy)
     missing = next(((i, j) for i, row in enumerate(rows) for j, cell in enumerate(row) if is_missing_object(cell)), None)
     if missing is not None:
-        invalid(
-            f"{argument}[{missing[0]}, {missing[1]}]", None, "fill it, with 0 where there is no transition", problem="is missing"
-        )
+        invalid(f"{argument}[{missing[0]}, {missing[1]}]", None, "fill it, with 0 for a missing transition", problem="is missing")
     across = None if columns == tuple(range(len(columns))) else columns
     return (across, side, np.array(rows).T) if is_turned(beside, above) else (side, across, np.array(rows))
 
 
 def is_turned(beside: Any, above: Any = None) -> bool:
-    """Whether the states entered are beside a matrix and those left above, by what the two are called; `beside` may name both, as to\\from."""
+    r"""Whether rows are the states entered and columns the states left, by the names of the two axes.
+
+    `beside` may name both, as to\from.
+    """
     rows, columns = (squashed("" if name is None else name) for name in (beside, above))
     left, entered = ({pair[i] for pair in ENDS} - {pair[1 - i] for pair in ENDS} for i in (0, 1))
     return rows in entered or (columns in left - {"state"} and rows not in left) or any(rows == end + start for start, end in ENDS)
 
 
 def _of_xarray(values: Any, argument: str) -> Labelled:
+    """`_labelled` for an xarray array."""
     require(len(values.dims) == 2, f"the dimensions of {argument}", tuple(values.dims), "give one array of two, from and to")
     names = [squashed(name) for name in values.dims]
     rows, columns = (tuple(values_of(values.coords[d].values)) if d in values.coords else None for d in values.dims)
@@ -199,13 +213,13 @@ def _of_xarray(values: Any, argument: str) -> Labelled:
 
 
 def _of_graph(graph: Any, argument: str) -> Labelled:
-    """The weights of the edges, 1 where no edge has one; each undirected edge goes both ways, parallel edges add up."""
+    """The weights of the edges, 1 if no edge has a weight. An undirected edge counts in both directions; parallel edges add up."""
     nodes = tuple(graph.nodes)
     place = {node: i for i, node in enumerate(nodes)}
     edges = [(a, b, data.get("weight")) for a, b, data in graph.edges(data=True)]
     bare = [edge for edge in edges if edge[2] is None]
     if bare and len(bare) < len(edges):
-        invalid(f"an edge of {argument}", bare[0][:2], "it has no weight: give every edge a weight, or none")
+        invalid(f"an edge of {argument}", bare[0][:2], "it has no weight, but other edges have: give every edge a weight, or none")
     numbers = np.zeros(
         (len(nodes), len(nodes)), np.result_type(*(np.asarray(w) for _, _, w in edges)) if edges and not bare else np.int64
     )
@@ -216,7 +230,7 @@ def _of_graph(graph: Any, argument: str) -> Labelled:
     return nodes, nodes, numbers
 
 
-CLEAR = (  # names of the columns of first and of next states, squashed
+CLEAR = (  # names of the columns of first and next states, squashed
     ("from", "to"), ("source", "target"), ("linksource", "linktarget"), ("origin", "destination"), ("pulocationid", "dolocationid"),
     ("src", "dst"), ("src", "dest"), ("source", "destination"), ("source", "dest"), ("orig", "dest"), ("origin", "dest"), ("prev", "curr"),
     ("previous", "current"), ("prev", "current"), ("fromstate", "tostate"), ("statefrom", "stateto"), ("fromid", "toid"), ("fromnode", "tonode"),
@@ -226,7 +240,7 @@ CLEAR = (  # names of the columns of first and of next states, squashed
     ("pickuplocationid", "dropofflocationid"), ("originzone", "destinationzone"), ("fromzone", "tozone"), ("from", "target"), ("source", "to"),
     ("from", "destination"), ("origin", "to"), ("fromlabel", "tolabel"), ("sourcenode", "targetnode"),
 )  # fmt: skip
-PERHAPS = (  # names that other columns, such as times, may have too: taken where no clear pair is there
+PERHAPS = (  # names that other columns, such as times, may also have: used only if there is no clear pair
     ("prev", "next"), ("previous", "next"), ("curr", "next"), ("current", "next"), ("start", "end"), ("startid", "endid"), ("before", "after"),
     ("departure", "arrival"), ("pickup", "dropoff"), ("tail", "head"),
 )  # fmt: skip
@@ -236,21 +250,25 @@ ENDS = (*CLEAR, *PERHAPS)
 
 
 def squashed(name: Any) -> str:
-    """A column's name without case, spaces and punctuation: `From State` and `from_state` are one."""
+    """A column name without case, spaces and punctuation: `From State` and `from_state` are the same."""
     return re.sub(r"[\W_]+", "", str(name)).casefold()
 
 
 def _is_end(name: Any) -> bool:
+    """Whether a column with this name may hold states."""
     return squashed(name) in {"", "unnamed0", "state", "label", *(word for pair in ENDS for word in pair)}
 
 
 def ends_of(header: Sequence[Any]) -> tuple[int, int] | None:
-    """The places of the columns of first and next states by their known names; None where none is there, InputError where several are."""
+    """The positions of the columns of first and next states, by their known names; None if there are none.
+
+    InputError if there are several.
+    """
     names = [squashed(name) for name in header]
     for known in (CLEAR, PERHAPS):
         found = {(names.index(start), names.index(end)) for start, end in known if names.count(start) == 1 == names.count(end)}
         if len(found) > 1:
-            problem = "are called by several known names of first and next states"
+            problem = "have several pairs of known names for first and next states"
             raise InputError("the columns", problem, "name the two in format: columns=FROM,TO")
         if found:
             return found.pop()
@@ -258,7 +276,10 @@ def ends_of(header: Sequence[Any]) -> tuple[int, int] | None:
 
 
 def pair_rows(pairs: Any, argument: str) -> Iterator[tuple[Any, Any, Any]]:
-    """(from, to, count) of pairs: an iterable of pairs, a frame with such columns, or a graph's edges; count is 1 unless one is given."""
+    """(from, to, count) for each pair: an iterable of pairs, a frame with such columns, or the edges of a graph.
+
+    The default count is 1.
+    """
     if hasattr(pairs, "nodes") and hasattr(pairs, "edges"):
         rows, _, numbers = _of_graph(pairs, argument)
         assert rows is not None
@@ -283,22 +304,23 @@ def pair_rows(pairs: Any, argument: str) -> Iterator[tuple[Any, Any, Any]]:
 
 
 COUNTS = ("count", "counts", "cnt", "n", "trips", "freq", "frequency", "weight", "weights", "occurrences")
-MAYBE_COUNTS = frozenset(  # names that a column of counts may have, and others too
+MAYBE_COUNTS = frozenset(  # names of columns that may or may not hold counts
     ("0", "size", "len", "value", "values", "number", "num", "amount", "total", "totals", "volume",
      "flow", "flows", "quantity", "transitions", "frequencies", "share", "shares", "probability", "proportion", "anzahl", "nombre")
 )  # fmt: skip
 
 
 def count_of(header: Sequence[Any]) -> int | None:
-    """The place of the column of counts by its known name, None where none is there; InputError where several are, or one that may be."""
+    """The position of the column of counts, by its known name; None if there is none.
+
+    InputError if several columns have such a name, or if the name may mean counts.
+    """
     names = [squashed(name) for name in header]
     found = [i for i, name in enumerate(names) if name in COUNTS]
     if len(found) > 1:
-        raise InputError(
-            "the columns", "are called by several known names of counts", "name the three in format: columns=FROM,TO,COUNT"
-        )
+        raise InputError("the columns", "have several known names for counts", "name the three in format: columns=FROM,TO,COUNT")
     perhaps = next((name for name in names if name in MAYBE_COUNTS), None)
     if not found and perhaps is not None:
-        remedy = "call it count if it does, else leave it out or name the others in format: columns=FROM,TO"
+        remedy = "rename it to count if it does; else remove it, or name the others in format: columns=FROM,TO"
         raise InputError(f"the column {perhaps}", "may hold counts", remedy)
     return found[0] if found else None

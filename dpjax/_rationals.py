@@ -1,11 +1,12 @@
-"""Rational numbers of claims and of samplers: printed as decimals that err on a known side, and held by float64 without error.
+"""Rational numbers of claims and samplers: printed as decimals that err on a known side, and stored in float64 without error.
 
-*Printed.* A number of a claim is given by the user, and printed in full, or computed, and rounded to its safe side before it is printed
-in full. No format such as ".4g", which may round to the other side, prints one.
+*Printed.* The user gives a number of a claim, and it is printed in full; or it is computed, rounded to its safe side, and then
+printed in full. No format such as ".4g", which may round to the other side, prints one.
 
-*Held.* What is verified is what is used. The accountant works in float64, the sampler in whole numbers. A scale found by the accountant
-is rounded down to BITS significant bits; such a number is a rational m/2^e that float64 holds without error, so the accountant is asked
-again at the very rational that the sampler gets."""
+*Stored.* The verified number is the number used. The accountant works in float64, the sampler in whole numbers. A scale found by
+the accountant is rounded down to BITS significant bits. Such a number is a rational m/2^e that float64 stores without error, so the
+accountant is evaluated again at the very rational that the sampler gets.
+"""
 
 from __future__ import annotations
 
@@ -22,24 +23,28 @@ _DIGITS = 6
 
 
 def decimal_up(value: Fraction | float, digits: int = _DIGITS) -> float:
-    """A number of `digits` digits that is at least `value`; a float is the decimal that it prints as.
+    """A number of `digits` digits that is at least `value`. A float counts as the decimal that it prints as.
 
-    >>> decimal_up(Fraction(1, 3)), decimal_up(0.1), decimal_up(2.71828, 4)
-    (0.333334, 0.1, 2.719)
+    Example:
+        >>> from dpjax._rationals import decimal_up
+        >>> decimal_up(Fraction(1, 3)), decimal_up(0.1), decimal_up(2.71828, 4)
+        (0.333334, 0.1, 2.719)
     """
     return _rounded(_exactly(value), digits, math.ceil)
 
 
 def decimal_down(value: Fraction | float, digits: int = _DIGITS) -> float:
-    """A number of `digits` digits that is at most `value`; a float is the decimal that it prints as."""
+    """A number of `digits` digits that is at most `value`. A float counts as the decimal that it prints as."""
     return _rounded(_exactly(value), digits, math.floor)
 
 
 def shown(value: float) -> str:
-    """The shortest text that is this number, in full.
+    """The shortest text that represents this number exactly.
 
-    >>> shown(1.0), shown(0.1), shown(1.23456789), shown(4e-05)
-    ('1', '0.1', '1.23456789', '4e-05')
+    Example:
+        >>> from dpjax._rationals import shown
+        >>> shown(1.0), shown(0.1), shown(1.23456789), shown(4e-05)
+        ('1', '0.1', '1.23456789', '4e-05')
     """
     return repr(float(value)).removesuffix(".0")
 
@@ -81,17 +86,17 @@ def rounded_up(x: float) -> Fraction:
 
 
 def verified(x: float, holds: Callable[[float], bool], name: str) -> Fraction:
-    """The first of x rounded down, and of a few steps further down, at which `holds` is true when asked at that very rational."""
+    """x rounded down, or a number a few steps below it: the first for which `holds` is true at that very rational."""
     step = rounded_down(x) / 2 ** (BITS - 1)
     tried = (rounded_down(float(rounded_down(x) - i * step)) for i in range(8))
     found = next((candidate for candidate in tried if holds(float(candidate))), None)
-    require(found is not None, name, x, "no rational just below it meets the target: choose another epsilon or delta")
+    require(found is not None, name, x, "no rational slightly below it meets the target: choose another epsilon or delta")
     assert found is not None
     return found
 
 
 def exact_positive(name: str, value: Any) -> Fraction:
-    """A positive, finite number as the Fraction it is; ValueError otherwise."""
+    """A positive, finite number as the exact Fraction. InputError otherwise."""
     if isinstance(value, float) and not math.isfinite(value):
         invalid(name, value, "give a finite number")
     if isinstance(value, bool) or not isinstance(value, str | Decimal | float | numbers.Rational):
@@ -117,5 +122,5 @@ def float_up(exact: Fraction) -> float:
 
 
 def as_written(value: float) -> Fraction:
-    """The decimal that a float prints as, or the float itself where that is smaller: a claim printed is one that holds."""
+    """The decimal that a float prints as, or the float itself if that is smaller: a claim that is printed is then true."""
     return min(Fraction(value), Fraction(repr(float(value))))

@@ -1,13 +1,14 @@
-"""What a public function does with concrete values and with traced ones.
+"""The behaviour of a public function for concrete and for traced values.
 
-*Concrete.* Checks run on the host and raise `InputError`. What states a privacy parameter is computed in float64 under a local scope
+*Concrete.* Checks run on the host and raise `InputError`. A privacy parameter is computed in float64 under a local scope
 (`in_float64`) and returned as NumPy float64, rounded to the safe side. dpjax never changes JAX's global settings.
 
-*Traced* (under `jit`, `vmap`, `grad`, `scan`). The same call returns the traced value in the dtype of its inputs, not rounded. Checks of values
-are skipped: a trace has none; where one would fail the figure is NaN (`conditions`, `nan_unless`). Checks of shapes and dtypes always run.
+*Traced* (under `jit`, `vmap`, `grad`, `scan`). The same call returns the traced value in the dtype of its inputs, not rounded.
+Checks of values are skipped, because a trace has no values; where a check would fail the result is NaN (`conditions`,
+`nan_unless`). Checks of shapes and dtypes always run.
 
-*Pytrees.* Mechanisms and other values with checked fields are pytrees (`frozen_pytree`): numbers are leaves, words and structure are static.
-Unflattening checks nothing, since leaves may be tracers, None or any object.
+*Pytrees.* Mechanisms and other values with checked fields are pytrees (`frozen_pytree`): numbers are leaves; words and structure
+are static. Unflattening checks nothing, because leaves may be tracers, None or any object.
 
 *Debugging.* Inside `with debug_checks():` the skipped checks become `jax.experimental.checkify` errors (`check_traced`):
 
@@ -33,31 +34,39 @@ from dpjax._errors import require
 
 _Arguments = ParamSpec("_Arguments")
 _Class = TypeVar("_Class", bound=type)
-_debug = jax.make_user_context(False)  # part of the key of every trace, so that a cached program is not taken for a checked one
+_debug = jax.make_user_context(False)  # part of every trace's cache key, so that an unchecked program is not used for a checked one
 
 
 def is_traced(*values: Any) -> bool:
-    """Whether any leaf of `values`, pytrees, is traced."""
+    """Whether any leaf of the pytrees `values` is traced."""
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values))
 
 
 def require_concrete(value: Any, argument: str, remedy: str) -> None:
-    """InputError where a leaf of `value` is traced: for what runs on the host."""
+    """Raise InputError if a leaf of `value` is traced: for functions that run on the host."""
     require(not is_traced(value), argument, None, remedy, problem="is traced, and this function runs on the host")
 
 
 @contextlib.contextmanager
 def debug_checks() -> Iterator[None]:
-    """A context in which functions traced with `jax.experimental.checkify.checkify` check their values too.
+    """A context in which functions traced with `jax.experimental.checkify.checkify` also check their values.
 
     Without `checkify.checkify` around the function JAX reports that a check was not functionalized.
+
+    Example:
+        >>> import dpjax, jax
+        >>> from jax.experimental import checkify
+        >>> with dpjax.debug_checks():
+        ...     error, value = jax.jit(checkify.checkify(dpjax.entropy_rate))(jax.numpy.ones((2, 2)))
+        >>> "rows that sum to 1" in error.get()
+        True
     """
     with _debug(True):
         yield
 
 
 def checking() -> bool:
-    """Whether `debug_checks` is on: for conditions that cost something to compute."""
+    """Whether `debug_checks` is on: for conditions that are costly to compute."""
     return bool(_debug.value)
 
 
@@ -66,7 +75,7 @@ _found: contextvars.ContextVar[list[Any] | None] = contextvars.ContextVar("condi
 
 @contextlib.contextmanager
 def conditions() -> Iterator[list[Any]]:
-    """A context in which the conditions of traced checks are kept in the list it yields, for `nan_unless`."""
+    """A context that collects the conditions of traced checks in the list it yields, for `nan_unless`."""
     held: list[Any] = []
     token = _found.set(held)
     try:
@@ -76,9 +85,10 @@ def conditions() -> Iterator[list[Any]]:
 
 
 def nan_unless(held: Sequence[Any], value: Any) -> Any:
-    """The traced `value`, NaN where one of the conditions does not hold: entry by entry where its shape broadcasts to the value's, else all.
+    """The traced `value`, NaN where a condition is false.
 
-    The derivative of what holds is that of `value`.
+    A condition whose shape broadcasts to the value's shape applies entry by entry, any other to the whole value. Where the
+    conditions are true the derivative is the derivative of `value`.
     """
     for condition in held:
         shape = np.shape(condition)
@@ -90,13 +100,13 @@ def nan_unless(held: Sequence[Any], value: Any) -> Any:
 
 
 def check_traced(condition: Any, argument: str, rule: str, **values: Any) -> None:
-    """Under `debug_checks`, a checkify error "argument must rule" unless every entry of the traced `condition` holds; else nothing.
+    """Under `debug_checks`, a checkify error "argument must rule" unless `condition` is true; otherwise nothing.
 
     Args:
-        condition: a boolean array, traced.
-        argument: the argument's name.
-        rule: what it must do, as it follows "must": "be positive".
-        values: traced arrays of one shape that the message shows: the rule may hold "{name}".
+        condition: A boolean array, traced; every entry must be true.
+        argument: The name of the argument.
+        rule: The rule as it follows "must": "be positive".
+        values: Traced arrays of one shape that the message shows: the rule may contain "{name}".
     """
     found = _found.get()
     if found is not None:
@@ -107,10 +117,10 @@ def check_traced(condition: Any, argument: str, rule: str, **values: Any) -> Non
 
 @contextlib.contextmanager
 def at_once() -> Iterator[None]:
-    """A context in which functions of concrete values run at once, within a trace too: what they make can be kept.
+    """A context in which functions of concrete values run at once, also within a trace, so that their results can be kept.
 
-    `jax.ensure_compile_time_eval` would do so too, and compile a program for every constant of the functions that are jitted inside. Checks
-    of traced values are off: concrete ones are checked by their fronts, and no `checkify.checkify` is around what runs here.
+    `jax.ensure_compile_time_eval` would also do so, but compile a program for every constant of the jitted functions inside. Checks
+    of traced values are off: the callers check concrete ones, and no `checkify.checkify` surrounds the code that runs here.
     """
     with jax.core.eval_context(), _debug(False):
         yield
@@ -118,13 +128,13 @@ def at_once() -> Iterator[None]:
 
 @contextlib.contextmanager
 def at_trace_time() -> Iterator[None]:
-    """The same, in float64."""
+    """`at_once` in float64."""
     with at_once(), jax.enable_x64(True):
         yield
 
 
 def float_dtype(*values: Any) -> Any:
-    """The float type of a traced result: the finest of the traced floating leaves of `values`, JAX's default where there is none."""
+    """The float dtype of a traced result: the finest of the traced floating leaves of `values`, or JAX's default if there is none."""
     kinds = [x.dtype for x in jax.tree.leaves(values) if is_traced(x) and jax.numpy.issubdtype(x.dtype, jax.numpy.floating)]
     return max(kinds, key=lambda kind: jax.numpy.finfo(kind).nmant, default=jax.dtypes.canonicalize_dtype(float))
 
@@ -140,7 +150,7 @@ def positive(x: Any) -> Any:
 
 
 def sound(value: Any, holds: Callable[[Any], Any]) -> Any:
-    """`value`; NaN in the place of a traced number that is not finite or of which `holds` is not true."""
+    """`value`; NaN if it is a traced number that is not finite or for which `holds` is false."""
     if not is_traced(value):
         return value
     number = value if jax.numpy.issubdtype(value.dtype, jax.numpy.floating) else value.astype(jax.numpy.zeros(()).dtype)
@@ -148,7 +158,7 @@ def sound(value: Any, holds: Callable[[Any], Any]) -> Any:
 
 
 def in_float64(function: Callable[_Arguments, Any]) -> Callable[_Arguments, Any]:
-    """`function` of concrete arguments run in float64, its arrays returned as NumPy; within another function's trace too, at once."""
+    """`function` of concrete arguments, run in float64 and at once also within a trace; its arrays are returned as NumPy arrays."""
 
     @functools.wraps(function)
     def wrapped(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> Any:
@@ -159,7 +169,7 @@ def in_float64(function: Callable[_Arguments, Any]) -> Callable[_Arguments, Any]
 
 
 class _Static:
-    """An array as static structure of a pytree: equal arrays are one structure, so that a program compiles once for them."""
+    """An array as static structure of a pytree. Equal arrays are one structure, so that a program compiles once for them."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = array
@@ -176,10 +186,10 @@ class _Static:
 
 
 def frozen_pytree(*leaves: str, static: Sequence[str] = ()) -> Callable[[_Class], _Class]:
-    """A class decorator: the class is a pytree whose children are the attributes `leaves`; those in `static` are structure.
+    """A class decorator that makes the class a pytree: the attributes `leaves` are its children, those in `static` are structure.
 
-    Unflattening sets the attributes and runs neither `__init__` nor a check. A Fraction is a float as a leaf. NumPy arrays may be static; other
-    static values are hashable.
+    Unflattening sets the attributes and runs neither `__init__` nor a check. A Fraction becomes a float as a leaf. Static values
+    are NumPy arrays or hashable values.
     """
 
     def register(cls: _Class) -> _Class:

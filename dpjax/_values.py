@@ -1,18 +1,19 @@
-"""What makes two cells the same label or the same person.
+"""The rule that decides which cells are the same label or the same person.
 
-The rule, the same for text files, parquet, data frames and arrays, in research and in release (docs/reading.md):
+The rule is the same for text files, parquet, data frames and arrays, in research and in release (docs/reading.md):
 
-1. Space at the ends is no part of a value (zero-width characters and a byte-order mark among it); a line break inside is a line
-   feed; text is in Unicode's normal form C.
-2. A whole number has one spelling, its digits: `1.0`, `1.`, `+1`, `1e+00` and the floating number 1.0 are `1`. A number with a
-   fraction keeps its digits (`1.10` is not `1.1`), an exponent without its sign is no number (`1e5` may be hexadecimal), zeros in
-   front stay (`007`), and so does the text `-0`.
-3. A date with the time 00:00:00 is the date, as programs write a column of dates; one with another time has a space before the time and no
-   zeros at the end of its seconds. `2 days 00:00:00` is `2 days`. A float32 or float16 is the number of its shortest digits: 0.1 is `0.1`.
-4. A missing value is no label and no person: an empty cell, None, NaN, NaT, NA and the words in `MISSING`, in any case. A public list
-   of labels that names such a word keeps it.
+1. Space at the ends is not part of a value (including zero-width characters and a byte-order mark). A line break inside is a line feed.
+   Text is in Unicode's normal form C.
+2. A whole number has one spelling, its digits: `1.0`, `1.`, `+1`, `1e+00` and the floating number 1.0 are `1`. A number with a fraction
+   keeps its digits (`1.10` is not `1.1`). An exponent without a sign does not make a number (`1e5` may be hexadecimal). Leading zeros
+   stay (`007`), and so does the text `-0`.
+3. A date with the time 00:00:00 is the date, because programs write a column of dates so. A date with another time has a space before
+   the time and no zeros at the end of its seconds. `2 days 00:00:00` is `2 days`. A float32 or float16 is the number of its shortest
+   digits: 0.1 is `0.1`.
+4. A missing value is neither a label nor a person: an empty cell, None, NaN, NaT, NA and the words in `MISSING`, in any case. A public
+   list of labels that contains such a word keeps it.
 
-The form of a value depends on that value alone, never on other records, so that one record more changes no other record's label.
+The form of a value depends only on that value, never on other records, so that one more record changes no other record's label.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ import numpy as np
 from dpjax._errors import invalid, require
 
 MISSING = frozenset(("", "nan", "+nan", "-nan", "na", "n/a", "#na", "#n/a", "<na>", "null", "none", "nat"))
-# what shows nothing: byte-order mark, zero-width space, joiners, soft hyphen, marks and isolates of the direction of text
+# invisible characters: byte-order mark, zero-width space, joiners, soft hyphen, marks and isolates of the direction of text
 _UNSEEN = (
     "\ufeff\u200b\u200c\u200d\u2060\u2061\u2062\u2063\u2064\u00ad\u180e"
     "\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
@@ -40,12 +41,12 @@ _MOMENT = re.compile(r"(?:([0-9]{4}-[0-9]{2}-[0-9]{2})[ T]|(-?[0-9]+ days) )([+]
 
 
 def canonical(text: str) -> str:
-    """The one form of a text, by rules 1 to 3."""
+    """The canonical form of a text, by rules 1 to 3."""
     if text.isascii():
         text = text.strip()
     else:
         text = unicodedata.normalize("NFC", text)
-        # ends: each turn takes a character away
+        # ends: each turn removes a character
         while text != (text := text.strip().strip(_UNSEEN)):
             pass
     if "\r" in text:
@@ -56,7 +57,7 @@ def canonical(text: str) -> str:
 
 
 def _moment(text: str) -> str:
-    """The one spelling of a date with a time, or of a number of days and hours, by rule 3; any other text as it is."""
+    """The canonical form of a date with a time, or of days and hours, by rule 3; any other text unchanged."""
     found = _MOMENT.fullmatch(text)
     if found is None:
         return text
@@ -68,7 +69,7 @@ def _moment(text: str) -> str:
 
 
 def _whole(text: str) -> str:
-    """The digits of a text that spells a whole number by rule 2; any other text as it is."""
+    """The digits of a text that spells a whole number by rule 2; any other text unchanged."""
     found = _NUMBER.fullmatch(text)
     if found is None:
         return text
@@ -92,7 +93,7 @@ def is_missing_text(text: str) -> bool:
 
 
 def text_of(value: Any) -> str:
-    """The canonical text that a cell with `value` would hold, the empty text for a missing value; words such as NA stay."""
+    """The canonical text of a cell with `value`; the empty text for a missing value. Words such as NA stay."""
     if isinstance(value, str):
         return canonical(value)
     if is_missing_object(value):
@@ -108,17 +109,17 @@ def text_of(value: Any) -> str:
 
 
 def is_missing_object(value: Any) -> bool:
-    """Whether a value that is no text stands for a missing one: None, NaN, NaT, NA."""
+    """Whether a value that is not a text stands for a missing one: None, NaN, NaT, NA."""
     if value is None or type(value).__name__ in ("NAType", "NaTType", "MaskedConstant"):
         return True
     try:
         return bool(value != value)
-    except (TypeError, ValueError):  # an array, which is no cell
+    except (TypeError, ValueError):  # an array, which is not a cell
         return False
 
 
 def plain(value: Any) -> Any:
-    """A value of NumPy as one of Python: a float32 or float16 is the number that its shortest digits spell, as a CSV writes it."""
+    """A NumPy value as a Python value. A float32 or float16 becomes the number that its shortest digits spell, as a CSV writes it."""
     if not isinstance(value, np.generic):
         return value
     if isinstance(value, np.floating) and value.dtype.itemsize < 8:
@@ -133,14 +134,14 @@ _NARROW = {"float16": np.float16, "halffloat": np.float16, "float32": np.float32
 
 
 def values_of(column: Any) -> list[Any]:
-    """The values of Python that a list, an array of one axis, or a column of a frame or an Arrow table holds; None where it is masked."""
+    """The Python values of a list, a one-dimensional array, or a column of a frame or Arrow table; None where it is masked."""
     kind = getattr(column, "dtype", None) if hasattr(column, "dtype") else getattr(column, "type", None)
-    for inside in ("categories", "value_type"):  # of a column of categories, or coded by a dictionary
+    for inside in ("categories", "value_type"):  # a column of categories, or one coded by a dictionary
         kind = getattr(getattr(kind, inside, kind), "dtype", getattr(kind, inside, kind))
     if isinstance(column, np.ndarray):
         as_they_are = column.dtype.name not in _NARROW and column.dtype.kind not in "mM"
         return column.tolist() if as_they_are else [plain(value) for value in column]
-    if str(getattr(kind, "extension_name", "")).startswith("pandas."):  # Arrow gives the numbers that stand for periods
+    if str(getattr(kind, "extension_name", "")).startswith("pandas."):  # Arrow gives the codes of periods
         column = column.to_pandas()
     read = next((getattr(column, name) for name in ("to_pylist", "tolist", "to_list") if hasattr(column, name)), None)
     values = list(column) if read is None else read()
@@ -148,7 +149,10 @@ def values_of(column: Any) -> list[Any]:
 
 
 def spelled(values: list[Any], kind: Any) -> list[Any]:
-    """The values of a column of type `kind`: those of float32 and float16, which come as float, as the numbers that they spell."""
+    """The values of a column of type `kind`.
+
+    Floats that come from float32 or float16 become the numbers that their shortest digits spell.
+    """
     narrow = _NARROW.get(str(getattr(kind, "name", kind)).lower())
     if narrow is None:
         return [plain(value) for value in values]
@@ -156,18 +160,18 @@ def spelled(values: list[Any], kind: Any) -> list[Any]:
 
 
 def unmasked(values: Any, argument: str) -> Any:
-    """The data of a masked array of NumPy, InputError where an entry is masked: it is missing; anything else as it is."""
+    """The data of a masked NumPy array; any other value unchanged. InputError if an entry is masked, because it is missing."""
     if not isinstance(values, np.ma.MaskedArray):
         return values
     masked = np.argwhere(np.ma.getmaskarray(values))
     if len(masked):
         where = f"{argument}[{', '.join(map(str, masked[0].tolist()))}]"
-        invalid(where, None, "fill it, with 0 where there is no transition", problem="is masked, so it is missing")
+        invalid(where, None, "fill it, with 0 for a missing transition", problem="is masked, so it is missing")
     return values.data
 
 
 def label_of(value: Any) -> Any:
-    """A state's label made of a value of Python: canonical text, a whole number as int, anything else as it is; None where it is missing."""
+    """The label of a Python value: canonical text, a whole number as int, any other value unchanged; None for a missing value."""
     value = plain(value)
     if isinstance(value, str):
         text = canonical(value)
@@ -180,7 +184,7 @@ def label_of(value: Any) -> Any:
 
 
 def key_of(label: Any) -> Any:
-    """What two labels share exactly if they are one by the rule, whatever their types: 1, 1.0, "1" and " 1.0" share "1"."""
+    """A key that two labels share exactly if they are the same by the rule, whatever their types: 1, 1.0, "1" and " 1.0" share "1"."""
     if isinstance(label, tuple):
         return tuple(key_of(part) for part in label)
     if isinstance(label, str | bytes | int | float | Decimal | np.generic | datetime.date | datetime.timedelta):
@@ -189,11 +193,16 @@ def key_of(label: Any) -> Any:
 
 
 def states_of_values(values: Iterable[Any], where: str, known: Sequence[Any] | None = None) -> dict[Any, Any]:
-    """Each value's label, by value; InputError for a missing one, one that cannot be a label, or two labels that differ in type alone.
+    """The label of each value, as a dictionary.
 
     Args:
-        where: what the values are, for the message: "a state of the sequences".
-        known: the labels given by the caller, if any: a value is the one that it shares its key with, words such as NA among them.
+        values: Values of states.
+        where: The place of the values, for the error: "a state of the sequences".
+        known: The labels that the caller gives, if any. A value gets the label with the same key; words such as NA may be among
+            them.
+
+    Raises:
+        InputError: A value is missing or cannot be a label, or two labels differ only in type.
     """
     named = {} if known is None else {key_of(label): label for label in known}
     labels: dict[Any, Any] = {}
@@ -203,7 +212,7 @@ def states_of_values(values: Iterable[Any], where: str, known: Sequence[Any] | N
         try:
             met = seen.get(value, _NONE)
         except TypeError:
-            invalid(where, value, "a state is a text, a number or another hashable value")
+            invalid(where, value, "use a string, a number or another hashable value as a state")
         if met is value and met is not _NONE:
             continue
         key = key_of(value)
@@ -213,11 +222,11 @@ def states_of_values(values: Iterable[Any], where: str, known: Sequence[Any] | N
         seen[value] = value
         label = named.get(key, None if known is not None and _is_missing(value) else label_of(value))
         if label is None:
-            remedy = "a missing value is no state: leave it out, or name it among labels= where it is a state's name"
+            remedy = "a missing value is not a state: remove it, or list it in labels= if it is the name of a state"
             invalid(where, value, remedy)
         other = by_key.setdefault(key_of(label), label)
         if other != label or isinstance(other, bool) != isinstance(label, bool):
-            invalid(where, label, f"it is {other!r} too, in another type: give both in one type")
+            invalid(where, label, f"it also occurs as {other!r}, of another type: use one type for both")
         labels[value] = label
     return labels
 
@@ -226,9 +235,9 @@ _NONE = object()
 
 
 def _require_one_value(met: Any, value: Any, key: Any, where: str) -> None:
-    """InputError for a value that Python takes for another one, and the rule does not: True and 1, False and 0."""
+    """Raise InputError if Python treats two values as equal but the rule does not: True and 1, False and 0."""
     if key_of(met) != key:
-        invalid(where, value, f"Python takes it for {met!r}: give texts, such as {text_of(value)!r}, where both are states")
+        invalid(where, value, f"Python treats it as equal to {met!r}: use strings, such as {text_of(value)!r}, if both are states")
 
 
 def _is_missing(value: Any) -> bool:
@@ -236,14 +245,17 @@ def _is_missing(value: Any) -> bool:
 
 
 def require_labels(labels: Sequence[Any]) -> None:
-    """InputError for a label that is missing (NaN, None, an empty text), or for two that are one by the rule; words such as NA stay."""
+    """Raise InputError for a missing label (NaN, None, an empty text) or two labels that are the same by the rule.
+
+    Words such as NA are allowed.
+    """
     seen: dict[Any, Any] = {}
     equal: dict[Any, Any] = {}
     for label in labels:
         try:
             met = equal.setdefault(label, label)
         except TypeError:
-            invalid("label", label, "a label is a text, a number or another hashable value")
+            invalid("label", label, "use a string, a number or another hashable value as a label")
         _require_one_value(met, label, key_of(label), "label")
         empty = not canonical(label) if isinstance(label, str) else is_missing_object(label)
         require(not empty, "label", label, "it is a missing value: give every state a label")

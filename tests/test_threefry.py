@@ -40,5 +40,5 @@ def test_folded_and_split_keys_have_the_words_of_one_hash():
 
 
 def test_a_key_of_another_generator_is_refused():
-    with pytest.raises(ValueError, match=r"key .* Give a threefry key"):
+    with pytest.raises(ValueError, match=r"key .* Pass a threefry key"):
         words_of(jax.random.key(0, impl="rbg"))

@@ -1,7 +1,7 @@
-"""audit: empirical lower bounds on epsilon for any sampler, at a stated confidence.
+"""Empirical lower bounds on epsilon for any sampler, at a stated confidence.
 
-bound      exact binomial limits, the event that tells two inputs apart, and the lower bound that follows; it knows no mechanism
-targets    the package's own mechanisms, each at inputs where its claim is tight
+- `bound`: exact binomial limits, the event that separates two inputs, and the resulting lower bound; it knows no mechanism
+- `targets`: the package's own mechanisms, each at inputs where its claim is tight
 """
 
 from dpjax.audit.bound import AuditResult, audit, delta_limit, lower_bound

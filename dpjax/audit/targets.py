@@ -1,15 +1,14 @@
-"""What to audit of the package's own mechanisms: two adjacent inputs at which the claim is tight, and the true epsilon there.
+"""The package's own mechanisms as targets of an audit: two adjacent inputs at which the claim is tight, and the true epsilon.
 
-Each target holds two samplers that call the mechanism as a user does, a score increasing in the log-likelihood ratio, the exact
-epsilon at delta, and what is claimed. `drawn_by` puts another mechanism in the place of the one the claim is about, to see
-whether the audit finds it out.
+Each target contains two samplers that call the mechanism as a user does, a score that increases with the log-likelihood ratio, the exact
+epsilon at delta, and the claim. `drawn_by` draws from another mechanism than the one that is claimed, to test whether the audit detects it.
 
     Dirichlet        the corner pair: shares (eta + 1/N, eta, rest) against (eta, eta + 1/N, rest); score log(x_0 / x_1)
-    on counts        a record changes rows, from an else full row to another; or one record more (of pseudo-counts Theorem 7's value is nearly
-                     attained, of noisy counts the exact one is); the tables and the score are the mechanism's own where it names them
+    on counts        a record moves from one row to another, each with a full other cell; or one record more. The mechanism may give its own
+                     tables and score. (The value of Theorem 7 is nearly attained for pseudo-counts, the exact one for noisy counts.)
     matrix           the corner pair in the row whose exact epsilon is largest
-    trajectories     the two trajectories at which the mechanism says its claim is tight (`TrajectoryProtocol.worst_pair`)
-    selection        two cost vectors of a user's choice
+    trajectories     the two trajectories at which the mechanism's claim is tight (`TrajectoryProtocol.worst_pair`)
+    selection        two cost vectors of the user's choice
 """
 
 from __future__ import annotations
@@ -32,9 +31,16 @@ from dpjax.trajectory.protocol import TrajectoryProtocol, require_mechanism
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Target:
-    """Two adjacent inputs of one mechanism. sampler_p, sampler_q: (key, n) -> outputs, of which `score` makes scores or categories.
+    """Two adjacent inputs of one mechanism, with what an audit needs.
 
-    exact: the true epsilon at delta for the worst pair (for pseudo-counts its proved bound). claimed: the epsilon claimed for it.
+    Attributes:
+        name: The name of the mechanism.
+        sampler_p: (key, n) -> outputs.
+        sampler_q: (key, n) -> outputs of the adjacent input.
+        score: A function from outputs to scores or categories, or None.
+        delta: The delta of the audit.
+        exact: The true epsilon at delta of the worst pair; its proved bound for pseudo-counts.
+        claimed: The epsilon that is claimed.
     """
 
     name: str
@@ -56,7 +62,25 @@ class Target:
 def dirichlet_target(
     m: DirichletMechanism, delta: float, *, claimed: float | None = None, drawn_by: DirichletMechanism | None = None
 ) -> Target:
-    """The corner pair of Theorem 6 (two categories: the end point). claimed None: the exact epsilon."""
+    """The corner pair of Theorem 6; the end point for two categories.
+
+    Args:
+        m: The mechanism that makes the claim.
+        delta: The delta of the audit, in (0, 1).
+        claimed: The claimed epsilon. Default: the exact one.
+        drawn_by: The mechanism that draws. Default: m.
+
+    Returns:
+        A `Target`, which has the method `audit`.
+
+    Example:
+        >>> import jax
+        >>> from dpjax import DirichletMechanism
+        >>> from dpjax.audit import dirichlet_target
+        >>> target = dirichlet_target(DirichletMechanism(k=20.6, eta=0.073, n_records=98, n_categories=5), 0.0026)
+        >>> target.audit(jax.random.key(0), 1000).refutes(target.claimed)
+        False
+    """
     p, q = corner_pair(float(m.eta), float(m.n_records), np.arange(int(m.n_categories)), int(m.n_categories))
     one = drawn_by or m
 
@@ -70,15 +94,33 @@ def dirichlet_target(
 def count_target(
     m: CountMechanism, delta: float, *, claimed: float | None = None, drawn_by: CountMechanism | None = None
 ) -> Target:
-    """Two neighbouring tables that the mechanism names, or those of `dpjax.counts.protocol.worst_pair`. claimed None: the exact epsilon.
+    """The two neighbouring tables that the mechanism names.
 
-    A record leaves a row for another (adjacency "replace"), or is there or not ("add-remove"). The other cell of each row is full, so that the
-    total says next to nothing: the bound is then nearly attained. A mechanism that spends no delta is audited at delta 0.
+    By default they are the tables of `dpjax.counts.protocol.worst_pair`: a record moves from one row to another ("replace"), or is added or not
+    ("add-remove"). The other cell of each row is full, so that the total reveals almost nothing, and the bound is nearly attained. A
+    mechanism that spends no delta is audited at delta 0.
+
+    Args:
+        m: The mechanism that makes the claim.
+        delta: The delta of the audit.
+        claimed: The claimed epsilon. Default: the exact one.
+        drawn_by: The mechanism that draws. Default: m.
+
+    Returns:
+        A `Target`, which has the method `audit`.
+
+    Example:
+        >>> import jax
+        >>> from dpjax.audit import count_target
+        >>> from dpjax.counts import PseudocountMechanism
+        >>> target = count_target(PseudocountMechanism(scale=0.5, pseudocount=10.0), 1e-3)
+        >>> target.audit(jax.random.key(0), 1000).refutes(target.claimed)
+        False
     """
     require_kind(m, "m", CountMechanism, "give a mechanism of dpjax.counts")
     pair, one = m.audit_pair(), drawn_by or m
     if pair is None:
-        invalid("m", m.name, "it has no pair of tables to audit: a mechanism on public rows is audited by matrix_target")
+        invalid("m", m.name, "it has no pair of tables to audit: use matrix_target for a mechanism on public rows")
     at = delta if m.spends_delta else 0.0
 
     def sampler(counts: np.ndarray) -> Sampler:
@@ -90,13 +132,23 @@ def count_target(
 def matrix_target(
     m: MatrixMechanism, delta: float, *, claimed: float | None = None, drawn_by: MatrixMechanism | None = None
 ) -> Target:
-    """The corner pair in the row whose exact epsilon at delta is largest; the other rows are uniform on their support."""
+    """The corner pair in the row whose exact epsilon at delta is largest; the other rows are uniform on their support.
+
+    Args:
+        m: The mechanism that makes the claim.
+        delta: The delta of the audit, in (0, 1).
+        claimed: The claimed epsilon. Default: the exact one.
+        drawn_by: The mechanism that draws. Default: m.
+
+    Returns:
+        A `Target`, which has the method `audit`.
+    """
     rows, drawn = m.rows, np.flatnonzero(~(m.rows.constant | np.asarray(m.withheld)))
     require(
         len(drawn) > 0,
         "rows",
         None,
-        "nothing is drawn, so there is nothing to audit: give a mechanism that draws a row",
+        "nothing is drawn, so there is nothing to audit: pass a mechanism that draws a row",
         problem="are all constant or withheld",
     )
     k, eta, records, n = (np.asarray(x)[drawn] for x in (m.k, rows.eta, rows.n_records, rows.n_categories))
@@ -116,7 +168,7 @@ def matrix_target(
 def corner_pair(
     eta: float, n_records: float, cells: Int[np.ndarray, " cells"], width: int
 ) -> tuple[Float[np.ndarray, " width"], Float[np.ndarray, " width"]]:
-    """Shares (eta + 1/N, eta, rest) and (eta, eta + 1/N, rest) on `cells`, the rest even; two cells: (eta + 1/N, 1 - eta - 1/N)."""
+    """Shares (eta + 1/N, eta, rest) and (eta, eta + 1/N, rest) on `cells`, the rest even; for two cells (eta + 1/N, 1 - eta - 1/N)."""
     shares = np.full(len(cells), (1 - 2 * eta - 1 / n_records) / max(len(cells) - 2, 1))
     shares[:2] = (eta, eta + 1 / n_records) if len(cells) > 2 else (eta, 1 - eta)
     pair = np.zeros((2, width))
@@ -127,10 +179,26 @@ def corner_pair(
 
 
 def trajectory_target(m: TrajectoryProtocol, *, claimed: float | None = None, drawn_by: TrajectoryProtocol | None = None) -> Target:
-    """The two trajectories at which the mechanism says its claim is most nearly attained. claimed None: the proved bound for them.
+    """The two trajectories at which the mechanism's claim is most nearly attained (`worst_pair`).
 
-    delta is 0; the outputs after the first are categories. What it takes depends on the mechanism (`worst_pair`): the losses of all
-    pairs of states for one that runs online, n^2 contexts for the offline one.
+    delta is 0. The outputs after the first are categories. The cost depends on the mechanism: the losses of all pairs of states for an
+    online mechanism, n^2 contexts for the offline one.
+
+    Args:
+        m: The mechanism that makes the claim.
+        claimed: The claimed epsilon. Default: the proved bound for these trajectories.
+        drawn_by: The mechanism that draws. Default: m.
+
+    Returns:
+        A `Target`, which has the method `audit`.
+
+    Example:
+        >>> from dpjax import MarkovChain, TrajectoryMechanism
+        >>> from dpjax.audit import trajectory_target
+        >>> chain = MarkovChain.from_matrix([[0.6, 0.3, 0.1], [0.2, 0.6, 0.2], [0.1, 0.3, 0.6]])
+        >>> target = trajectory_target(TrajectoryMechanism.under_hamming(chain, epsilon=4.0))
+        >>> target.exact <= target.claimed
+        True
     """
     require_mechanism(m)
     pair, one, n = m.worst_pair(), drawn_by or m, m.graph.n_states
@@ -149,9 +217,27 @@ def trajectory_target(m: TrajectoryProtocol, *, claimed: float | None = None, dr
 def selection_target(
     costs_p: Any, costs_q: Any, scale: float, *, form: str = "auto", claimed: float | None = None, drawn_at: float | None = None
 ) -> Target:
-    """Permute-and-flip on two cost vectors. claimed None: scale times the range of their difference. drawn_at: another scale."""
+    """Permute-and-flip on two cost vectors.
+
+    Args:
+        costs_p: Costs, (m,), finite.
+        costs_q: The adjacent costs, (m,).
+        scale: The scale of the mechanism that makes the claim.
+        form: The form of the draw; see `permute_and_flip.sample`.
+        claimed: The claimed epsilon. Default: scale times the range of the difference of the costs.
+        drawn_at: The scale of the draws. Default: `scale`.
+
+    Returns:
+        A `Target`, which has the method `audit`.
+
+    Example:
+        >>> from dpjax.audit import selection_target
+        >>> target = selection_target([0.0, 1.0], [1.0, 0.0], 1.0)
+        >>> round(target.exact, 3), target.claimed
+        (1.49, 2.0)
+    """
     p, q = np.asarray(costs_p, np.float64), np.asarray(costs_q, np.float64)
-    require(p.shape == q.shape and p.ndim == 1, "costs_q", costs_q, "give two vectors of as many costs")
+    require(p.shape == q.shape and p.ndim == 1, "costs_q", costs_q, "pass two vectors of costs of the same length")
     require(bool(np.isfinite(p).all() and np.isfinite(q).all()), "costs", (costs_p, costs_q), "give finite costs")
     logs = [np.asarray(permute_and_flip.log_law(costs, scale)) for costs in (p, q)]
 

@@ -1,4 +1,4 @@
-"""Markov chains on finitely many states: estimation, structure, stationary laws, entropy, ergodicity, simulation."""
+"""Markov chains on finitely many states: estimation from counts, structure, stationary distributions, mixing, entropy, simulation."""
 
 from dpjax.chains.chain import MarkovChain
 from dpjax.chains.counting import (

@@ -1,11 +1,12 @@
-"""A Markov chain on finitely many labelled states: arrays on the host, or traced ones.
+"""A Markov chain on finitely many labelled states, with arrays on the host or traced.
 
-P_ij = P(next state is j | state is i), rows summing to 1. Estimated from counts C it is the maximum-likelihood P_ij = C_ij / sum_l
-C_il; a row without counts has no estimate and is an error, never a guess.
+P_ij = P(next state is j | state is i); each row sums to 1. From counts C the chain is the maximum-likelihood estimate P_ij = C_ij / sum_l
+C_il. A row without counts has no estimate: it raises an error, and no value is guessed.
 
-*A pytree.* The leaves are the probabilities (a dense chain's matrix, a sparse chain's stored entries) and the initial law, if there is
-one. Labels and the places of a sparse chain's entries are static: equal by content, hashed once a chain. Counts are no part of the
-pytree, since a transformation may return other probabilities: a chain that went through one has none. What comes back is not checked.
+*A pytree.* The leaves are the probabilities (the matrix of a dense chain, the stored entries of a sparse chain) and the initial
+distribution, if the chain has one. Labels and the positions of sparse entries are static: compared by content, hashed once for each chain.
+Counts are not part of the pytree, because a transformation may return other probabilities. A chain that comes out of a transformation has
+no counts and is not checked.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from dpjax.chains.counting import Counts, Labels, counts_of_pairs, counts_of_tra
 
 
 class Structure:
-    """What of a chain is static: its labels and, where it is sparse, the places of its entries. Equal by content, hashed once."""
+    """The static part of a chain: its labels and the positions of its sparse entries. Compared by content, hashed once."""
 
     __slots__ = ("_hash", "indices", "indptr", "labels")
 
@@ -67,7 +68,7 @@ def _same(one: np.ndarray | None, other: np.ndarray | None) -> bool:
 @functools.partial(jax.tree_util.register_dataclass, data_fields=["data"], meta_fields=["structure"])
 @dataclasses.dataclass(frozen=True, eq=False)
 class SparseRows:
-    """A sparse matrix whose entries are a JAX array, (*batch, edges), in the places of `structure`, row by row."""
+    """A sparse matrix whose entries are a JAX array, (*batch, edges), at the positions of `structure`, row by row."""
 
     data: Any
     structure: Structure
@@ -85,12 +86,12 @@ class SparseRows:
 
     @property
     def indptr(self) -> Int[np.ndarray, " n_plus_1"]:
-        """Where each row begins among the entries, and the number of entries."""
+        """The start of each row in the entries, and the number of entries."""
         assert self.structure.indptr is not None
         return self.structure.indptr
 
     def toarray(self) -> Float[Array, "*batch n n"]:
-        """The matrix with its zeros, a JAX array."""
+        """The matrix with its zeros, as a JAX array."""
         empty = jnp.zeros((*self.data.shape[:-1], *self.shape), self.data.dtype)
         rows = np.repeat(np.arange(self.shape[0], dtype=np.int32), np.diff(self.indptr))
         return empty.at[..., rows, self.indices].set(self.data, unique_indices=True)
@@ -102,18 +103,23 @@ Matrix = Any  # Float[np.ndarray, "n n"] | csr_array of the host; Float[Array, "
 @jax.tree_util.register_pytree_with_keys_class
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class MarkovChain:
-    """A chain: make one with `from_counts`, `from_matrix`, `from_trajectories` or `from_pairs`, which check what they are given.
+    """A Markov chain. Make one with `from_counts`, `from_matrix`, `from_trajectories` or `from_pairs`, which check their input.
 
-    matrix: float64, (n, n) NumPy or a csr_array; a JAX array, or `SparseRows`, in a chain that is traced or came out of a transformation.
-    labels: n distinct hashables, 0 to n - 1 unless given. counts: int64 of the same form, None where the chain came from a matrix or
-    from a transformation. initial: the law of the first state, None for the stationary one. Arrays are read-only.
+    A registered pytree: see the module. A chain that comes out of `jax.vmap` holds a batch; its methods take one chain, so use `jax.vmap`
+    for them too.
 
-    A registered pytree: see the module. A chain that came out of `jax.vmap` holds a batch; its methods are for one chain, so map them too.
+    Args:
+        matrix: The transition matrix in float64: a NumPy array, (n, n), or a csr_array. In a chain that is traced, or that came out of a
+            transformation: a JAX array or `SparseRows`. Arrays are read-only.
+        labels: n distinct hashable labels. Default of the constructors: 0 to n - 1.
+        counts: int64, in the form of `matrix`. None if the chain came from a matrix or from a transformation.
+        initial: The distribution of the first state, (n,). None stands for the stationary distribution.
 
-    >>> from dpjax.chains import MarkovChain
-    >>> chain = MarkovChain.from_counts([[3, 1], [2, 2]], labels=["dry", "wet"])
-    >>> chain.matrix.tolist(), chain.index("wet")
-    ([[0.75, 0.25], [0.5, 0.5]], 1)
+    Example:
+        >>> from dpjax.chains import MarkovChain
+        >>> chain = MarkovChain.from_counts([[3, 1], [2, 2]], labels=["dry", "wet"])
+        >>> chain.matrix.tolist(), chain.index("wet")
+        ([[0.75, 0.25], [0.5, 0.5]], 1)
     """
 
     matrix: Matrix
@@ -123,7 +129,16 @@ class MarkovChain:
 
     @classmethod
     def from_counts(cls, counts: Any, labels: Any = None, initial: Any = None) -> MarkovChain:
-        """On the host: the chain of counts, (n, n) whole numbers, dense or sparse. ValueError names the entry, row or label at fault."""
+        """On the host: the maximum-likelihood chain of a table of counts.
+
+        Args:
+            counts: Whole numbers, (n, n): dense, sparse or labelled.
+            labels: n labels. Default: the labels of `counts`, else 0 to n - 1.
+            initial: The distribution of the first state, (n,) or by label.
+
+        Raises:
+            InputError: An entry, a row without counts, or a label is invalid; the error names it.
+        """
         counts, named = matrix_of(counts, labels, "counts")
         whole = whole_counts(counts, named if named is not None and len(named) == np.shape(counts)[0] else None)
         named = _checked_labels(named, whole.shape[0])
@@ -131,7 +146,7 @@ class MarkovChain:
         empty = np.flatnonzero(totals == 0)
         if len(empty):
             names = [named[i] for i in empty[:10]]
-            remedy = "keep dpjax.chains.largest_class_of_counts(counts, labels), or drop those states"
+            remedy = "use dpjax.chains.largest_class_of_counts(counts, labels), or remove those states"
             invalid("the states without a transition out of them", names, f"their rows are empty: {remedy}")
         return cls(
             _freeze(_divide_rows(whole, totals)),
@@ -142,10 +157,17 @@ class MarkovChain:
 
     @classmethod
     def from_matrix(cls, P: Any, labels: Any = None, initial: Any = None) -> MarkovChain:
-        """The chain of a transition matrix, (n, n), dense or sparse; of one matrix: map over a batch with `jax.vmap`.
+        """The chain of one transition matrix. For a batch use `jax.vmap`.
 
-        Rows must sum to 1 within 1e-9 (1e-5 where P is float32) and are divided by their sums, so that they do in float64. A traced P,
-        dense, is kept as it is, in its own type and unchecked (`dpjax.debug_checks` checks it): every entry of it may be a transition.
+        Args:
+            P: Transition probabilities, (n, n): dense, sparse or labelled. Rows must sum to 1 within 1e-9 (1e-5 if P is float32); they are
+                divided by their sums in float64. A traced P must be dense. It keeps its values and dtype, every entry may be a transition,
+                and only `dpjax.debug_checks` checks it.
+            labels: n labels. Default: the labels of `P`, else 0 to n - 1.
+            initial: The distribution of the first state, (n,) or by label.
+
+        Raises:
+            InputError: An entry, a row or a label is invalid; the error names it.
         """
         P, given = matrix_of(P, labels, "P")
         matrix = _kept_matrix(P) if is_traced(P) else _freeze(_checked_matrix(P))
@@ -154,16 +176,32 @@ class MarkovChain:
 
     @classmethod
     def from_trajectories(cls, sequences: Any, initial: Any = None, labels: Any = None) -> MarkovChain:
-        """On the host: the chain of the transitions inside each sequence of labels; states sorted, or as met where they cannot be.
+        """On the host: the chain of the transitions inside each sequence.
 
-        labels: the states and their order, words such as NA among them, which are missing values otherwise.
+        Args:
+            sequences: A list of sequences of states.
+            initial: The distribution of the first state, (n,) or by label.
+            labels: The states and their order. Words such as NA are states only if they are listed here; otherwise they are missing values.
+                Default: the states that occur, sorted, or in order of occurrence if they cannot be sorted.
+
+        Raises:
+            InputError: A sequence or a state is invalid, or a state has no transition out of it.
         """
         counts, named = counts_of_trajectories(sequences, labels)
         return cls.from_counts(counts, named, initial)
 
     @classmethod
     def from_pairs(cls, pairs: Any, labels: Any = None, initial: Any = None) -> MarkovChain:
-        """On the host: the chain of (from, to) pairs; `labels` fixes the states and their order."""
+        """On the host: the chain of (from, to) pairs.
+
+        Args:
+            pairs: Pairs (from, to), a frame with such columns, or a graph.
+            labels: The states and their order. Default: the states that occur.
+            initial: The distribution of the first state, (n,) or by label.
+
+        Raises:
+            InputError: A pair or a state is invalid, or a state has no transition out of it.
+        """
         counts, named = counts_of_pairs(pairs, labels)
         return cls.from_counts(counts, named, initial)
 
@@ -174,48 +212,55 @@ class MarkovChain:
 
     @property
     def is_sparse(self) -> bool:
-        """Whether the matrix is held by its entries: a csr_array, or `SparseRows`."""
+        """Whether the matrix is sparse: a csr_array or `SparseRows`."""
         return counting.is_sparse(self.matrix) or isinstance(self.matrix, SparseRows)
 
     @property
     def on_host(self) -> bool:
-        """Whether the matrix is a NumPy array or a csr_array, as in a chain that no transformation touched."""
+        """Whether the matrix is a NumPy array or a csr_array, as it is before any JAX transformation."""
         return isinstance(self.matrix, np.ndarray) or counting.is_sparse(self.matrix)
 
     def dense(self) -> Float[np.ndarray, "n n"] | Float[Array, "*batch n n"]:
-        """The matrix with its zeros: NumPy, or a JAX array where the chain holds one."""
+        """The matrix with its zeros: a NumPy array, or a JAX array if the chain holds one."""
         return self.matrix.toarray() if self.is_sparse else self.matrix
 
     @property
     def initial_distribution(self) -> Float[np.ndarray, " n"] | Float[Array, "*batch n"]:
-        """The law of the first state: `initial`, or the stationary distribution."""
+        """The distribution of the first state: `initial`, or the stationary distribution."""
         return self.stationary_distribution() if self.initial is None else self.initial
 
     def index(self, label: Hashable) -> int:
-        """The index of a label in any spelling of it (docs/reading.md), static under a trace too; ValueError for one that is no state."""
+        """The index of a label, in any of its spellings (docs/reading.md); static, also under a trace.
+
+        Raises:
+            InputError: The label is not a state.
+        """
         try:
             found = self._index_of.get(key_of(label))
         except TypeError:  # a list, which is no label
             found = None
         if found is None:
-            invalid("label", label, f"it is not among the labels of this chain of {self.n_states} states: give one of them")
+            invalid("label", label, f"it is not among the labels of this chain of {self.n_states} states: use one of them")
         return found
 
     def stationary_distribution(self) -> Float[np.ndarray, " n"] | Float[Array, "*batch n"]:
-        """The stationary distribution, float64; zero on transient states; ValueError naming the classes if several are closed.
+        """The stationary distribution, (n,), float64; zero on transient states.
 
-        Of a chain that holds JAX arrays, `dpjax.stationary_distribution` of its dense matrix, in their type: traced, differentiable.
+        A chain that holds JAX arrays gives `dpjax.stationary_distribution` of its dense matrix, in its dtype: traced and differentiable.
+
+        Raises:
+            InputError: The chain has several closed classes; the error names them.
         """
         return self._stationary if self.on_host else stationary.stationary_distribution(self.dense())
 
     def entropy_rate(self) -> Any:
-        """The entropy rate in nats, float64; of a chain that holds JAX arrays, `dpjax.entropy_rate` of its dense matrix."""
+        """The entropy rate in nats, float64. A chain that holds JAX arrays gives `dpjax.entropy_rate` of its dense matrix."""
         if not self.on_host:
             return mixing.entropy_rate(self.dense())
         return mixing.entropy_rate_of_sparse(sparse.csr_array(self.matrix), self._stationary)
 
     def support(self) -> Any:
-        """On the host: where P_ij > 0, boolean, dense or csr_array as the matrix is."""
+        """On the host: where P_ij > 0, as a boolean array, dense or csr_array like the matrix."""
         pattern = counting.support(self.host_matrix())
         return pattern if self.is_sparse else pattern.toarray()
 
@@ -224,31 +269,39 @@ class MarkovChain:
         return counting.is_irreducible(self.host_matrix())
 
     def require_irreducible(self) -> None:
-        """On the host: ValueError naming the classes, by label, unless the chain is irreducible."""
+        """On the host: raise InputError, which names the classes by label, unless the chain is irreducible."""
         counting.require_irreducible(self.host_matrix(), self.labels)
 
     def host_matrix(self) -> Any:
-        """On the host: the matrix as NumPy or a csr_array, in the type of its entries."""
-        require_concrete(self, "the chain", "ask outside the transformed function: classes are read from the pattern of the matrix")
+        """On the host: the matrix as a NumPy array or a csr_array, in the dtype of its entries."""
+        require_concrete(self, "the chain", "call it outside the transformed function: it needs the pattern of the matrix")
         if isinstance(self.matrix, SparseRows):
             shape = np.shape(self.matrix.data)
-            require(len(shape) == 1, "the shape of the chain's entries", shape, "take one chain of the batch, or map with jax.vmap")
+            require(len(shape) == 1, "the shape of the chain's entries", shape, "take one chain of the batch, or use jax.vmap")
             return _csr(np.asarray(self.matrix.data), self.matrix.structure)
         return self.matrix if counting.is_sparse(self.matrix) else np.asarray(self.matrix)
 
     def largest_class(self) -> MarkovChain:
-        """On the host: the chain on the largest strongly connected class, labels kept; ties go to the class with the smallest index.
+        """On the host: the chain on the largest strongly connected class. At a tie, the class with the smallest index.
 
-        With counts, the chain of the counts inside the class; without, rows divided by what stays inside. `initial` is restricted
-        and divided by its sum, ValueError if nothing of it lies in the class. A class of one state is a ValueError.
+        A chain with counts keeps the counts inside the class. In a chain without counts each row is divided by its sum inside the class.
+        `initial` is restricted to the class and divided by its sum. The chain may leave this class and never return: see `closed_class`.
+
+        Raises:
+            InputError: The class has one state, or `initial` is zero on it.
         """
         return self._within(counting.largest_class(self.host_matrix()), "the largest class")
 
     def closed_class(self, label: Hashable = None) -> MarkovChain:
-        """On the host: the chain on a closed class, which no transition leaves: where it stays in the end. Labels and rows are kept.
+        """On the host: the chain on a closed class, which no transition leaves. Labels and rows are kept.
 
-        label: a state of the class; None takes the largest, of equally large ones that of the smallest index. `initial` is restricted as in
-        `largest_class`, which may be a class that is left for good. ValueError for a transient label and for a class of one state.
+        `initial` is restricted to the class and divided by its sum.
+
+        Args:
+            label: A state of the class. Default: the largest closed class; at a tie, the one with the smallest index.
+
+        Raises:
+            InputError: The state is transient, the class has one state, or `initial` is zero on it.
         """
         matrix = self.host_matrix()
         closed = counting.closed_classes(matrix)
@@ -257,17 +310,18 @@ class MarkovChain:
         at = self.index(label)
         states = next((states for states in closed if at in states), None)
         if states is None:
-            invalid("label", label, f"it is transient: give a state of a closed class, {counting.describe(closed, self.labels)}")
+            invalid("label", label, f"it is transient: pass a state of a closed class, {counting.describe(closed, self.labels)}")
         return self._within(states, "the closed class")
 
     def _within(self, states: Int[np.ndarray, " size"], name: str) -> MarkovChain:
+        """The chain restricted to `states`; `name` names them in errors."""
         matrix = self.host_matrix()
         named = tuple(self.labels[s] for s in states)
         require(
             len(states) >= 2,
             name,
             named,
-            "no two states reach each other: give a chain with a cycle of two states or more",
+            "no two states reach each other: pass a chain with a cycle of two states or more",
         )
         if len(states) == self.n_states:
             return self
@@ -275,9 +329,9 @@ class MarkovChain:
         if initial is not None:
             require(
                 bool(initial.sum() > 0),
-                f"the initial law within {name}",
+                f"the initial distribution on {name}",
                 0.0,
-                "give the chain an initial law that meets it",
+                "pass an initial distribution that is positive on the class",
             )
             initial = initial / initial.sum()
         if self.counts is not None:
@@ -292,25 +346,25 @@ class MarkovChain:
         return {key_of(label): i for i, label in enumerate(self.labels)}
 
     def tree_flatten_with_keys(self) -> tuple[tuple[tuple[Any, Any], ...], Structure]:
-        """The probabilities and the initial law, by name, and what is static."""
+        """The probabilities and the initial distribution, by name, and the static structure."""
         matrix: Any = self.matrix
         values = matrix.data if self.is_sparse else matrix
         return ((_MATRIX, values), (_INITIAL, self.initial)), self._structure
 
     def tree_flatten(self) -> tuple[tuple[Any, Any], Structure]:
-        """The probabilities and the initial law, and what is static."""
+        """The probabilities and the initial distribution, and the static structure."""
         matrix: Any = self.matrix
         return (matrix.data if self.is_sparse else matrix, self.initial), self._structure
 
     @classmethod
     def tree_unflatten(cls, static: Structure, leaves: tuple[Any, Any]) -> MarkovChain:
-        """The chain of these leaves, whatever they are; without counts."""
+        """The chain of these leaves, unchecked and without counts."""
         values, initial = leaves
         if static.indices is not None:
             values = _csr(values, static) if _fits(values, static.indices) else SparseRows(values, static)
         chain = object.__new__(cls)
-        held = {"matrix": values, "labels": static.labels, "counts": None, "initial": initial, "_structure": static}
-        for name, value in held.items():
+        fields = {"matrix": values, "labels": static.labels, "counts": None, "initial": initial, "_structure": static}
+        for name, value in fields.items():
             object.__setattr__(chain, name, value)
         return chain
 
@@ -335,18 +389,18 @@ _MATRIX, _INITIAL = jax.tree_util.GetAttrKey("matrix"), jax.tree_util.GetAttrKey
 
 
 def _fits(values: Any, indices: np.ndarray) -> bool:
-    """Whether these are numbers of the host, one for each place."""
+    """Whether `values` are numbers on the host, one for each position."""
     return isinstance(values, np.ndarray) and values.shape == indices.shape and values.dtype.kind in "bfiu"
 
 
 def _csr(data: Any, places: Structure) -> sparse.csr_array:
-    """A csr_array of these entries, not copied."""
+    """A csr_array of these entries, without a copy."""
     rows: Any = data, places.indices, places.indptr
     return sparse.csr_array(rows, shape=(len(places.labels),) * 2)
 
 
 def _kept_matrix(P: Any) -> Float[Array, "n n"]:
-    """A traced matrix, its shape checked."""
+    """A traced matrix with its shape checked."""
     given = jnp.asarray(P)
     counting.require_one_square(given)
     matrix = given if jnp.issubdtype(given.dtype, jnp.floating) else given.astype(jnp.zeros(()).dtype)
@@ -355,13 +409,14 @@ def _kept_matrix(P: Any) -> Float[Array, "n n"]:
 
 
 def _checked_matrix(P: Any) -> Matrix:
+    """A concrete matrix in float64, checked, its rows divided by their sums."""
     given: Any = sparse.csr_array(P) if counting.is_sparse(P) else np.asarray(P)
-    require(given.ndim < 3, "the shape of P", given.shape, "give one square matrix (n, n), and map over a batch with jax.vmap")
+    require(given.ndim < 3, "the shape of P", given.shape, "pass one square matrix (n, n); use jax.vmap for a batch")
     require(given.ndim == 2 and given.shape[0] == given.shape[1], "the shape of P", given.shape, "give a square matrix (n, n)")
     dtype = np.float32 if given.dtype == np.float32 else np.float64
     tolerance = row_sum_tolerance(dtype)
     real = given.dtype.kind in "iufb" or given.dtype.name == "bfloat16"
-    require(real, "the type of P", str(given.dtype), "give numbers, and labels as labels= or in a labelled object")
+    require(real, "the dtype of P", str(given.dtype), "pass numbers only; pass labels as labels= or in a labelled object")
     matrix: Any = given.astype(np.float64)
     if counting.is_sparse(matrix):
         matrix.sum_duplicates()
@@ -379,6 +434,7 @@ def _checked_matrix(P: Any) -> Matrix:
 
 
 def _divide_rows(values: Any, totals: np.ndarray) -> Matrix:
+    """The rows divided by `totals`, in float64."""
     if counting.is_sparse(values):
         matrix = values.astype(np.float64)
         matrix.data = matrix.data / np.repeat(totals, np.diff(matrix.indptr))
@@ -387,6 +443,7 @@ def _divide_rows(values: Any, totals: np.ndarray) -> Matrix:
 
 
 def _checked_labels(labels: Labels | None, n: int) -> Labels:
+    """The labels, checked; 0 to n - 1 for None."""
     require(n >= 2, "the number of states", n, "give at least two states")
     if labels is None:
         return tuple(range(n))
@@ -396,11 +453,12 @@ def _checked_labels(labels: Labels | None, n: int) -> Labels:
 
 
 def _checked_law(initial: Any, n: int) -> Float[np.ndarray, " n"] | Float[Array, " n"] | None:
+    """The initial distribution, checked and divided by its sum."""
     if initial is None:
         return None
     if is_traced(initial):
         return _kept_law(jnp.asarray(initial), n)
-    remedy = f"give {n} finite probabilities, one for each state, or a table of them by label"
+    remedy = f"pass {n} finite probabilities, one for each state, or a table of them by label"
     law = real_array(initial, "initial", remedy).copy()
     require(law.shape == (n,), "the shape of initial", law.shape, _one_law(law, n))
     good = np.isfinite(law).all() and (law >= 0).all() and abs(law.sum() - 1) <= row_sum_tolerance(np.asarray(initial).dtype)
@@ -411,11 +469,11 @@ def _checked_law(initial: Any, n: int) -> Float[np.ndarray, " n"] | Float[Array,
 
 
 def _one_law(law: Any, n: int) -> str:
-    return f"give {n} probabilities, one for each state" + "; map over a batch with jax.vmap" * (law.ndim > 1)
+    return f"pass {n} probabilities, one for each state" + "; use jax.vmap for a batch" * (law.ndim > 1)
 
 
 def _kept_law(law: Array, n: int) -> Float[Array, " n"]:
-    """A traced law, its shape checked."""
+    """A traced distribution with its shape checked."""
     require(law.shape == (n,), "the shape of initial", law.shape, _one_law(law, n))
     if checking():
         check_traced(jnp.isfinite(law) & (law >= 0), "initial", "be finite and not negative")
@@ -424,7 +482,7 @@ def _kept_law(law: Array, n: int) -> Float[Array, " n"]:
 
 
 def _freeze(values: Any) -> Any:
-    """Read-only: in place for what was made here."""
+    """Make arrays made in this module read-only, in place."""
     for array in (values.data, values.indices, values.indptr) if counting.is_sparse(values) else (values,):
         array.setflags(write=False)
     return values

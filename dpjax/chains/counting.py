@@ -1,22 +1,17 @@
-"""Which precision a function of a transition matrix works in, and what is checked of the matrix before its numbers are trusted.
+"""Counts of transitions, the classes and the period of a chain, and the checks of a transition matrix.
 
-A JAX array is worked on in its own type and gives a JAX array, under a trace too (where nothing can be checked). Anything else is
-read by NumPy (float32 stays, all else becomes float64) and gives NumPy, so that float64 survives where JAX's default is float32.
-Leading axes are a batch where a docstring writes (*batch, n, n); elsewhere one matrix is taken at a time, and `jax.vmap` maps over several.
+*Precision.* A JAX array keeps its dtype and gives a JAX array, also under a trace (where values cannot be checked). NumPy reads everything
+else: float32 stays float32, all other types become float64, and the result is a NumPy array. So float64 survives where JAX's default is
+float32. A docstring that writes (*batch, n, n) allows leading batch axes. Other functions take one matrix: use `jax.vmap` for several.
 
-Classes and period of a chain: which states reach which, read from the pattern of its matrix alone.
+*Classes and period*, on the host. They depend only on the pattern of the matrix: the graph with an edge i -> j where P_ij > 0. Two states
+communicate when each reaches the other. The classes are the strongly connected components of the graph. A class is closed when no edge
+leaves it. A state outside every closed class is transient. A chain is irreducible when all its states form one class. Its period is the
+greatest common divisor of the lengths of its cycles. With levels l_i (the number of edges on a shortest path from state 0 to i) the period
+is the gcd over edges i -> j of l_i + 1 - l_j.
 
-Two states communicate when each reaches the other; the classes are the strongly connected parts of the graph with an edge i -> j
-where P_ij > 0. A class that no edge leaves is closed; states outside closed classes are transient. A chain is irreducible when all
-its states form one class. It then has a period, the greatest common divisor of the lengths of its cycles; with levels l_i (edges
-on a shortest way from state 0 to i) this is gcd over edges i -> j of l_i + 1 - l_j.
-
-Everything here is for the host, on dense or sparse matrices of probabilities or counts.
-
-Counts of transitions: C_ij = how often state j followed state i. From pairs, from sequences, and what of them makes a chain.
-
-Dense up to 1,024 states, a csr_array above. Counts are whole numbers of at most 2^53; floats are taken where each is
-whole.
+*Counts.* C_ij is the number of times that state j followed state i. A table of counts is dense up to 1,024 states and a csr_array above.
+Counts are whole numbers of at most 2^53. Floats are accepted where each is a whole number.
 """
 
 from __future__ import annotations
@@ -39,12 +34,12 @@ from dpjax._values import require_labels, states_of_values, values_of
 
 
 def following_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function(P, *rest)` of a JAX array, made to take NumPy too; concrete input is checked first."""
+    """A decorator: `function(P, *rest)` of a JAX array also takes NumPy arrays, and checks a concrete P first."""
     return _following(function, require_stochastic)
 
 
 def checking_itself(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same for a `function` that checks concrete input itself (`faults`, `refuse`), in the program of its result."""
+    """`following_dtype` for a `function` that checks a concrete P itself, with `faults` and `refuse`, in its own program."""
     return _following(function, lambda P: None)
 
 
@@ -68,7 +63,7 @@ def _following(function: Callable[..., Any], check: Callable[[jax.Array], None])
 
 
 def as_floats(P: Any) -> np.ndarray:
-    """`P` as a NumPy array of float32 if it is one, of float64 otherwise; sparse matrices become dense, labelled ones are aligned."""
+    """`P` as a NumPy array: float32 stays float32, other types become float64, sparse becomes dense, labelled tables are aligned."""
     if is_sparse(P):
         remedy = "take MarkovChain.from_matrix(P), which keeps it sparse, or fewer states"
         require(P.shape[0] <= _DENSE_AT_MOST, "the number of states of a sparse P", P.shape[0], remedy)
@@ -83,38 +78,38 @@ def as_floats(P: Any) -> np.ndarray:
 
 
 def require_square(P: Any) -> None:
-    """Raise ValueError unless `P` has shape (*batch, n, n) with n >= 2."""
+    """Raise InputError unless `P` has shape (*batch, n, n) with n >= 2."""
     shape = tuple(P.shape)
     require(len(shape) >= 2 and shape[-1] == shape[-2], "P.shape", shape, "give a square matrix (*batch, n, n)")
     require(shape[-1] >= 2, "P.shape", shape, "give at least two states")
 
 
 def require_one_square(P: Any) -> None:
-    """Raise ValueError unless `P` is one square matrix; of a batch the error names `jax.vmap`."""
+    """Raise InputError unless `P` is one square matrix. For a batch the error names `jax.vmap`."""
     shape = tuple(np.shape(P))
     require(len(shape) < 3, "P.shape", shape, "give one matrix (n, n), and map over a batch with jax.vmap")
     require_square(P)
 
 
 def check_traced_matrix(P: jax.Array) -> None:
-    """Under `debug_checks`, a checkify error unless a traced `P` holds transition matrices."""
+    """Under `debug_checks`, raise a checkify error unless a traced `P` holds transition matrices."""
     if checking():
         check_traced(jnp.isfinite(P) & (P >= 0), "P", "have finite entries that are not negative")
         check_traced(jnp.abs(P.sum(-1) - 1) <= row_sum_tolerance(P.dtype), "P", "have rows that sum to 1")
 
 
 def row_sum_tolerance(dtype: Any) -> float:
-    """How far a row's sum may lie from 1: 1e-9 in float64, 1e-5 below."""
+    """The largest accepted distance of a row's sum from 1: 1e-9 in float64, 1e-5 in other types."""
     return 1e-9 if np.dtype(dtype) == np.float64 else 1e-5
 
 
 def require_stochastic(P: jax.Array) -> None:
-    """Raise ValueError naming the first entry or row that makes a concrete `P` no transition matrix."""
+    """Raise InputError unless a concrete `P` is a transition matrix. The error names the first wrong entry or row."""
     refuse(P, *faults(P))
 
 
 def refuse(P: jax.Array | np.ndarray, least: Any, gap: Any) -> None:
-    """The error for the `faults` of `P`, if they are any."""
+    """Raise InputError if the `faults` of `P` are too large."""
     if P.size == 0 or (float(least) >= 0 and float(gap) <= row_sum_tolerance(P.dtype)):
         return
     host = np.asarray(P)
@@ -129,7 +124,13 @@ def refuse(P: jax.Array | np.ndarray, least: Any, gap: Any) -> None:
 
 
 def sum_remedy(P: Any, remedy: str, dtype: Any = None) -> str:
-    """What to do about a row that does not sum to 1: to transpose where the columns do, else `remedy`; dtype: in which P was given."""
+    """The remedy for a row that does not sum to 1: "transpose it" if the columns sum to 1, else `remedy`.
+
+    Args:
+        P: The matrix, or the row at fault.
+        remedy: The remedy to return otherwise.
+        dtype: The dtype in which P was given, which sets the tolerance.
+    """
     columns = np.asarray(P.sum(axis=0), dtype=np.float64)
     if np.all(np.abs(columns - 1) <= row_sum_tolerance(P.dtype if dtype is None else dtype)):
         return "the columns sum to 1: transpose it, so that row i holds the transitions out of state i"
@@ -138,7 +139,7 @@ def sum_remedy(P: Any, remedy: str, dtype: Any = None) -> str:
 
 @jax.jit
 def faults(P: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The smallest entry, and how far a row's sum lies from 1 at most; NaN where an entry is."""
+    """The smallest entry of `P`, and the largest distance of a row's sum from 1. NaN if an entry is NaN."""
     ones = jnp.ones((P.shape[-1],), P.dtype)
     sums = jnp.matmul(P, ones, precision=jax.lax.Precision.HIGHEST)
     return P.min(initial=jnp.inf), jnp.abs(sums - 1).max(initial=0)
@@ -150,9 +151,13 @@ def is_sparse(P: Any) -> bool:
 
 
 def support(P: Any) -> sparse.csr_array:
-    """The pattern of `P`: a boolean csr_array, True where an entry is above 0; stored zeros are no edges.
+    """The pattern of `P`: a boolean csr_array, True where an entry is above 0. A stored zero is not an edge.
 
-    P: probabilities or counts, dense, sparse, labelled, a list of rows or a MarkovChain; InputError for entries that are negative or not finite.
+    Args:
+        P: Probabilities or counts: dense, sparse, labelled, a list of rows, or a MarkovChain.
+
+    Raises:
+        InputError: An entry is negative or not finite.
     """
     require_concrete(
         P, "P", "find classes and periods outside the transformed function: they are read from the pattern of the matrix"
@@ -173,7 +178,7 @@ def support(P: Any) -> sparse.csr_array:
 
 
 def _array_of(P: Any) -> np.ndarray:
-    """`P` as an array of NumPy; InputError for rows of several lengths."""
+    """`P` as a NumPy array. InputError if its rows differ in length."""
     try:
         return np.asarray(P)
     except ValueError:
@@ -181,7 +186,19 @@ def _array_of(P: Any) -> np.ndarray:
 
 
 def communicating_classes(P: Any) -> list[Int[np.ndarray, _]]:
-    """On the host: the classes of `P`, each an increasing array of state indices, in the order of their smallest index."""
+    """On the host: the communicating classes of a chain.
+
+    Args:
+        P: Probabilities or counts, (n, n): dense, sparse, labelled, or a MarkovChain.
+
+    Returns:
+        A list of increasing arrays of state indices, ordered by their smallest index.
+
+    Example:
+        >>> from dpjax.chains import communicating_classes
+        >>> [states.tolist() for states in communicating_classes([[0.5, 0.5], [0.0, 1.0]])]
+        [[0], [1]]
+    """
     from scipy.sparse import csgraph
 
     count, member = csgraph.connected_components(support(P), directed=True, connection="strong")
@@ -191,7 +208,16 @@ def communicating_classes(P: Any) -> list[Int[np.ndarray, _]]:
 
 
 def closed_classes(P: Any) -> list[Int[np.ndarray, _]]:
-    """On the host: the classes of `P` that no edge leaves; there is at least one."""
+    """On the host: the classes of `P` that no edge leaves. There is at least one.
+
+    Args:
+        P: Probabilities or counts, (n, n): dense, sparse, labelled, or a MarkovChain.
+
+    Example:
+        >>> from dpjax.chains import closed_classes
+        >>> [states.tolist() for states in closed_classes([[0.5, 0.5], [0.0, 1.0]])]
+        [[1]]
+    """
     pattern, classes = support(P), communicating_classes(P)
     member = _membership(classes, pattern.shape[0])
     start, end = pattern.nonzero()
@@ -200,23 +226,47 @@ def closed_classes(P: Any) -> list[Int[np.ndarray, _]]:
 
 
 def transient_states(P: Any) -> Int[np.ndarray, " size"]:
-    """On the host: the states of `P` outside every closed class, increasing."""
+    """On the host: the states of `P` outside every closed class, in increasing order.
+
+    Args:
+        P: Probabilities or counts, (n, n): dense, sparse, labelled, or a MarkovChain.
+    """
     closed = closed_classes(P)
     return np.setdiff1d(np.concatenate(communicating_classes(P)), np.concatenate(closed))
 
 
 def is_irreducible(P: Any) -> bool:
-    """On the host: whether all states of `P` form one class."""
+    """On the host: whether all states of `P` form one class.
+
+    Args:
+        P: Probabilities or counts, (n, n): dense, sparse, labelled, or a MarkovChain.
+    """
     return len(communicating_classes(P)) == 1
 
 
 def largest_class(P: Any) -> Int[np.ndarray, " size"]:
-    """On the host: the class of `P` with the most states; of several, the one that holds the smallest index."""
+    """On the host: the class of `P` with the most states. At a tie, the class that holds the smallest index.
+
+    Args:
+        P: Probabilities or counts, (n, n): dense, sparse, labelled, or a MarkovChain.
+    """
     return max(communicating_classes(P), key=len)
 
 
 def period(P: Any) -> int:
-    """On the host: the period of an irreducible `P` (0 for one state without a loop); a reducible one is a ValueError."""
+    """On the host: the period of an irreducible chain; 0 for one state without a loop.
+
+    Args:
+        P: Probabilities or counts, (n, n): dense, sparse, labelled, or a MarkovChain.
+
+    Raises:
+        InputError: The chain is reducible.
+
+    Example:
+        >>> from dpjax.chains import period
+        >>> period([[0, 1], [1, 0]])
+        2
+    """
     from scipy.sparse import csgraph
 
     classes = communicating_classes(P)
@@ -228,30 +278,31 @@ def period(P: Any) -> int:
 
 
 def restrict(P: Any, states: Int[np.ndarray, " size"]) -> Any:
-    """The rows and columns of `states`, dense or sparse as `P` is."""
+    """The rows and columns of `states`; sparse if `P` is sparse."""
     return P[states][:, states] if is_sparse(P) else P[np.ix_(states, states)]
 
 
 def require_irreducible(P: Any, labels: tuple[Any, ...] | None = None) -> None:
-    """Raise ValueError naming the classes of `P` unless it is irreducible."""
+    """Raise InputError, which names the classes of `P`, unless `P` is irreducible."""
     classes = communicating_classes(P)
     if len(classes) > 1:
         invalid("the chain", None, closed_advice(P, labels), problem=f"is reducible, with classes {describe(classes, labels)}")
 
 
 def closed_advice(P: Any, labels: tuple[Any, ...] | None = None) -> str:
-    """What to do about a reducible `P`: keep a closed class, the largest named: the chain stays there, and may leave a larger one for good."""
+    """The remedy for a reducible `P`: keep a closed class. It names the largest closed class.
+
+    The chain stays in a closed class. It may leave a larger class that is not closed, and never return.
+    """
     largest = max(closed_classes(P), key=len)
     named = describe([largest], labels)
     if len(largest) > 1:
-        return f"keep a class that no transition leaves, such as {named}: MarkovChain's closed_class()"
-    return (
-        f"every class of two states or more is left for good, towards {named}: give that state a transition back, or leave it out"
-    )
+        return f"keep a closed class, such as {named}: use MarkovChain.closed_class()"
+    return f"the chain leaves every class of two states or more and never returns: give {named} a transition back, or remove that state"
 
 
 def describe(classes: list[Int[np.ndarray, _]], labels: tuple[Any, ...] | None = None, limit: int = 6) -> str:
-    """Classes as text, by label where there are labels, long ones cut short."""
+    """Classes as text, by label if `labels` is given. Long lists are cut."""
     parts = []
     for states in classes[:limit]:
         named = [repr(labels[s]) if labels else str(int(s)) for s in states[:limit]]
@@ -262,6 +313,7 @@ def describe(classes: list[Int[np.ndarray, _]], labels: tuple[Any, ...] | None =
 
 
 def _membership(classes: list[Int[np.ndarray, _]], n: int) -> Int[np.ndarray, " n"]:
+    """The number of the class of each state."""
     member = np.empty(n, dtype=np.int64)
     for c, states in enumerate(classes):
         member[states] = c
@@ -277,10 +329,14 @@ _LARGEST = 2**53
 
 
 def counts_of_pairs(pairs: Any, labels: Any = None) -> tuple[Counts, Labels]:
-    """Counts of (from, to) pairs, and the labels of rows and columns: `labels` if given, else those met, sorted (or as met, if not
-    sortable).
+    """The counts of (from, to) pairs, and the labels of rows and columns.
 
-    ValueError for a pair that is none, or one with a state outside `labels`.
+    Args:
+        pairs: Pairs (from, to), a frame with such columns, or a graph.
+        labels: The labels and their order. Default: the labels that occur, sorted, or in order of occurrence if they cannot be sorted.
+
+    Raises:
+        InputError: An element is not a pair, or a state is not among `labels`.
     """
     listed = list(pair_rows(pairs, "pairs"))
     given = None if labels is None else listed_labels(labels)
@@ -289,17 +345,23 @@ def counts_of_pairs(pairs: Any, labels: Any = None) -> tuple[Counts, Labels]:
     index = {state: i for i, state in enumerate(chosen)}
     for number, pair in enumerate(listed):
         for state in pair[:2]:
-            require(label[state] in index, f"a state in pairs[{number}]", state, "it is not among the labels: give one of them")
+            require(label[state] in index, f"a state in pairs[{number}]", state, "it is not among the labels: use one of them")
     start = np.array([index[label[pair[0]]] for pair in listed], dtype=np.int64)
     end = np.array([index[label[pair[1]]] for pair in listed], dtype=np.int64)
     return _tally(start, end, len(chosen), [pair[2] for pair in listed]), chosen
 
 
 def counts_of_trajectories(sequences: Any, labels: Any = None) -> tuple[Counts, Labels]:
-    """Counts of the transitions inside each sequence (none from one to the next), and the labels: `labels` if given, else those met, sorted
-    where they can be.
+    """The counts of the transitions inside each sequence, and the labels of rows and columns.
 
-    ValueError for one sequence in the place of a list of them, a text in the place of a sequence, a missing state, one outside `labels`.
+    No transition is counted from the end of a sequence to the start of the next.
+
+    Args:
+        sequences: A list of sequences of states.
+        labels: The labels and their order. Default: the labels that occur, sorted, or in order of occurrence if they cannot be sorted.
+
+    Raises:
+        InputError: `sequences` is one sequence or holds texts instead of sequences, or a state is missing or not among `labels`.
     """
     listed = _sequences(sequences)
     given = None if labels is None else listed_labels(labels)
@@ -307,7 +369,7 @@ def counts_of_trajectories(sequences: Any, labels: Any = None) -> tuple[Counts, 
     chosen = _in_order(label.values()) if given is None else given
     index = {state: i for i, state in enumerate(chosen)}
     for state, name in label.items():
-        require(name in index, "a state of the sequences", state, "it is not among the labels: give one of them")
+        require(name in index, "a state of the sequences", state, "it is not among the labels: use one of them")
     place = {state: index[name] for state, name in label.items()}
     coded = [np.array([place[state] for state in sequence], dtype=np.int64) for sequence in listed]
     start = np.concatenate([c[:-1] for c in coded]) if coded else np.zeros(0, np.int64)
@@ -316,7 +378,7 @@ def counts_of_trajectories(sequences: Any, labels: Any = None) -> tuple[Counts, 
 
 
 def _sequences(sequences: Any) -> list[list[Any]]:
-    """The sequences as lists; InputError where what is given is one sequence, a table, or holds texts in the place of sequences."""
+    """The sequences as lists. InputError for one sequence, a table, or texts instead of sequences."""
     remedy = "give a list of sequences, each a list of states in their order: [[state, state, ...], ...]"
     if isinstance(sequences, str | bytes | Mapping) or hasattr(sequences, "columns") or not hasattr(sequences, "__iter__"):
         invalid("sequences", None, remedy, problem=f"is a {type(sequences).__name__}")
@@ -324,17 +386,34 @@ def _sequences(sequences: Any) -> list[list[Any]]:
     for number, sequence in enumerate(sequences.to_pylist() if hasattr(sequences, "to_pylist") else sequences):
         ordered = hasattr(sequence, "__iter__") and not isinstance(sequence, str | bytes | Mapping | set | frozenset)
         if not ordered or len(getattr(sequence, "shape", (0,))) != 1:
-            what = "a text" if isinstance(sequence, str | bytes) else repr(sequence)[:60]
-            invalid(f"sequences[{number}]", None, remedy, problem=f"is {what}, no sequence of states")
+            what = "a string" if isinstance(sequence, str | bytes) else repr(sequence)[:60]
+            invalid(f"sequences[{number}]", None, remedy, problem=f"is {what}, not a sequence of states")
         listed.append(values_of(sequence))
     return listed
 
 
 def largest_class_of_counts(counts: Any, labels: Sequence[Hashable] | None = None) -> tuple[Counts, Labels]:
-    """On the host: the counts inside the largest strongly connected class, and its labels; no row of the result is empty.
+    """On the host: the counts inside the largest strongly connected class, and the labels of its states.
 
-    One restriction is enough: within a class of two or more states each has a way to another. The class with the most states; of
-    several, the one with the smallest index. ValueError where no class has two states.
+    One restriction is enough. In a class of two or more states every state has a path to another state of the class, so that no row of the
+    result is empty.
+
+    Args:
+        counts: Whole numbers, (n, n), dense or sparse.
+        labels: n labels. Default: 0 to n - 1.
+
+    Returns:
+        The counts, in the form of `counts`, and the labels, of the class with the most states (at a tie, the class with the smallest
+        index).
+
+    Raises:
+        InputError: Every class has one state.
+
+    Example:
+        >>> from dpjax.chains import largest_class_of_counts
+        >>> counts, labels = largest_class_of_counts([[1, 2, 0], [3, 0, 1], [0, 0, 4]], ["a", "b", "c"])
+        >>> counts.tolist(), labels
+        ([[1, 2], [3, 0]], ('a', 'b'))
     """
     whole = whole_counts(counts)
     named = tuple(range(whole.shape[0])) if labels is None else listed_labels(labels)
@@ -351,10 +430,18 @@ def largest_class_of_counts(counts: Any, labels: Sequence[Hashable] | None = Non
 
 
 def whole_counts(counts: Any, labels: Sequence[Hashable] | None = None) -> Counts:
-    """`counts`, dense or sparse, as int64; ValueError naming an entry that is negative, fractional, not finite or too large."""
+    """`counts`, dense or sparse, as int64.
+
+    Args:
+        counts: Numbers, (n, n).
+        labels: Labels that name an entry in the error.
+
+    Raises:
+        InputError: An entry is negative, fractional, not finite or above 2^53.
+    """
     require_concrete(counts, "counts", "divide the rows by their sums and pass the shares to MarkovChain.from_matrix")
     given: Any = sparse.csr_array(counts) if is_sparse(counts) else np.asarray(counts)
-    require(given.ndim == 2 and given.shape[0] == given.shape[1], "the shape of counts", given.shape, "give a square matrix (n, n)")
+    require(given.ndim == 2 and given.shape[0] == given.shape[1], "the shape of counts", given.shape, "pass a square matrix (n, n)")
     require(given.dtype.kind in "iufb", "the type of counts", str(given.dtype), "give whole numbers")
     if is_sparse(given):
         given = given.copy()
@@ -372,15 +459,17 @@ def whole_counts(counts: Any, labels: Sequence[Hashable] | None = None) -> Count
 
 
 def _faults(values: np.ndarray) -> Iterable[tuple[np.ndarray, str]]:
+    """Masks of wrong values, each with the word for its error."""
     if values.dtype.kind == "f":
         yield ~np.isfinite(values), "not finite"
         yield values != np.floor(values), "fractional"
     if values.dtype.kind != "b":
         yield values < 0, "negative"
-        yield values > _LARGEST, "above 2^53, beyond which float64 skips whole numbers"
+        yield values > _LARGEST, "above 2^53, the largest count that float64 holds exactly"
 
 
 def _position(given: Any, wrong: np.ndarray) -> tuple[int, int]:
+    """The row and column of the first wrong value."""
     if is_sparse(given):
         place = int(np.flatnonzero(wrong)[0])
         return int(np.searchsorted(given.indptr, place, side="right")) - 1, int(given.indices[place])
@@ -389,6 +478,7 @@ def _position(given: Any, wrong: np.ndarray) -> tuple[int, int]:
 
 
 def _in_order(states: Iterable[Hashable]) -> Labels:
+    """The distinct states, sorted, or in order of occurrence if they cannot be sorted."""
     met = dict.fromkeys(states)
     try:
         return tuple(sorted(met))  # type: ignore[type-var]
@@ -397,6 +487,7 @@ def _in_order(states: Iterable[Hashable]) -> Labels:
 
 
 def _tally(start: Int[np.ndarray, " m"], end: Int[np.ndarray, " m"], n: int, weights: list[Any] | None = None) -> Counts:
+    """The table of counts of transitions start[m] -> end[m], each with its weight."""
     if weights is not None and any(weight != 1 for weight in weights):
         for number, weight in enumerate(weights):
             whole = isinstance(weight, numbers.Real) and float(weight).is_integer() and 0 <= float(weight) <= _LARGEST

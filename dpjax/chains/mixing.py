@@ -1,61 +1,55 @@
-"""Entropy of a chain, in nats.
+"""Mixing, entropy and sensitivity of a Markov chain.
 
-Row entropies h_i = - sum_j P_ij log P_ij with 0 log 0 = 0; the entropy rate of the stationary chain is H = sum_i pi_i h_i, between
-0 and log n.
+*Entropy*, in nats. The row entropies are h_i = - sum_j P_ij log P_ij with 0 log 0 = 0. The entropy rate of the stationary chain is H = sum_i
+pi_i h_i, between 0 and log n.
 
-Ergodicity coefficients of a transition matrix in closed form.
+*Ergodicity coefficients* in closed form: tau_p(P) = max { ||z P||_p : ||z||_p = 1, sum z = 0 }. They say how much one step brings two
+distributions together. Both bound |lambda_2|.
 
-tau_p(P) = max { ||z P||_p : ||z||_p = 1, sum z = 0 }: how much one step brings two laws together. Both bound |lambda_2|.
+p = inf (Definition 7 of the Dirichlet-mechanism paper). For a column c, max { z . c : |z_i| <= 1, sum z = 0 } is a linear programme. At its
+vertices half of the z_i are +1 and half are -1 (n odd: one is zero). The maximum is therefore the sum of the upper half of c minus the sum of
+the lower half, which is sum_i |c_i - median c|. Hence tau_inf = max_j sum_i |P_ij - median_i P_ij|. It can exceed 1.
 
-p = inf (Definition 7 of the Dirichlet-mechanism paper). For a column c, max { z . c : |z_i| <= 1, sum z = 0 } is a linear
-programme whose vertices have z_i = +-1 on half of the entries each (n odd: one zero), so it is the sum of the upper half of c less
-that of the lower half, which is sum_i |c_i - median c|. Hence tau_inf = max_j sum_i |P_ij - median_i P_ij|. It can exceed 1.
+p = 1 (Dobrushin). The extreme points of the ball with sum 0 are (e_i - e_j)/2, so tau_1 = 1/2 max_ij sum_l |P_il - P_jl|: the largest total
+variation between two rows, at most 1.
 
-p = 1 (Dobrushin). The extreme points of the ball with sum 0 are (e_i - e_j)/2, so tau_1 = 1/2 max_ij sum_l |P_il - P_jl|, the
-largest total variation between two rows, at most 1.
+*Second eigenvalue and mixing time*, on the host in float64. |lambda_2| is the second of the moduli |lambda_1| = 1 >= |lambda_2| >= ..., by a
+dense eigenvalue solver. It is 1 if the chain is periodic or has several closed classes. The spectral gap is 1 -
+|lambda_2|.
 
-How fast a chain forgets its start: the second largest eigenvalue modulus, the spectral gap, the mixing time. On the host, in
-float64.
+The mixing time of an irreducible aperiodic chain is t(v) = min { t >= 0 : d(t) <= v } with d(t) = max_i TV(P^t(i, .), pi). d never increases. P
+is therefore squared until d(2^k) <= v, and a search down the stored powers finds t. The rows of each power are divided by their sums, which
+keeps rounding errors from growing. Where d(t) lies within rounding of v, t may be off by one.
 
-|lambda_2|: the second of the moduli |lambda_1| = 1 >= |lambda_2| >= ..., by a dense eigenvalue solver; 1 for a chain that is
-periodic or has several closed classes. The spectral gap is 1 - |lambda_2|.
-
-Mixing time: t(v) = min { t >= 0 : d(t) <= v }, d(t) = max_i TV(P^t(i, .), pi), for an irreducible aperiodic chain. d never
-increases, so t is found by squaring P until d(2^k) <= v and then descending through the stored powers. Rows of a power are divided
-by their sums, which keeps rounding from growing; a d(t) within rounding of v may move t by one.
-
-The deviation matrix A# of a chain (the group inverse of I - P), and how far a change of P moves its stationary law.
-
-A# = sum_t (P^t - 1 pi) for an aperiodic chain, and in general the one matrix with A# 1 = 0, pi A# = 0, A# (I - P) = I - 1 pi. The
-fundamental matrix is Z = (I - P + 1 pi)^{-1} = A# + 1 pi. For another matrix P~ with stationary law pi~,
+*The deviation matrix* A# of a chain (the group inverse of I - P) says how far a change of P moves the stationary distribution. For an aperiodic
+chain A# = sum_t (P^t - 1 pi). In general it is the one matrix with A# 1 = 0, pi A# = 0, A# (I - P) = I - 1 pi. The fundamental matrix is Z = (I
+- P + 1 pi)^{-1} = A# + 1 pi. For another matrix P~ with stationary distribution pi~,
 
     pi~ - pi = pi~ (P~ - P) A#,
 
 so that ||pi~ - pi||_1 <= tau_1(A#) sum_i pi~_i ||P~_i - P_i||_1 with tau_1(A#) = 1/2 max_ij sum_l |A#_il - A#_jl| (Seneta).
 
-Computed as A# = (I - 1 pi) G (I - 1 pi) with G, GTH's inverse on the states but a most frequent one: no term is larger than four times
-the largest entry of A#, however rare other states are (`dpjax.chains.stationary`). So the error of an entry is small beside the largest entry
-of A#, not always beside the entry. tau_1 is at least that largest entry, as columns of A# have entries of both signs, and its relative
-error is small.
+It is computed as A# = (I - 1 pi) G (I - 1 pi), where G is GTH's inverse on all states but a most frequent one. No term is larger than four
+times the largest entry of A#, however rare other states are (`dpjax.chains.stationary`). The error of an entry is therefore small relative to
+the largest entry of A#, not always relative to the entry itself. Columns of A# have entries of both signs, so that tau_1 is at least the
+largest entry, and its relative error is small.
 
-Derivatives of any order, without unrolling an elimination. For a tangent dQ with rows of sum 0,
+*Derivatives* of any order, without unrolling an elimination. For a tangent dQ whose rows sum to 0,
 
     dpi = pi dQ A#,        dA# = A# dQ A# - 1 (dpi A#).
 
-The second follows from Z: dZ = Z (dQ - 1 dpi) Z, with Z 1 = 1, dQ Z = dQ A# and dpi Z = dpi A#. Only entries off the diagonal are read,
-so the tangent is completed on the diagonal. The derivative is written in terms of the pair itself, so that it differentiates again.
+The second follows from Z: dZ = Z (dQ - 1 dpi) Z, with Z 1 = 1, dQ Z = dQ A# and dpi Z = dpi A#. Only entries off the diagonal are read; the
+diagonal of the tangent is set so that rows sum to 0. The derivative is written in terms of (pi, A#) and can be differentiated again.
 
-Changes of a transition matrix that keep its rows' sums, and what a gradient says of them.
-
-A function f of P, differentiated with each entry free, has a gradient g = df/dP. Only changes whose rows sum to 0 are changes of a
-chain, so g matters up to a constant in each row. Two forms of it do not depend on that constant:
+*Slopes and elasticities.* A function f of P, differentiated with each entry free, has a gradient g = df/dP. A change of a chain keeps the row
+sums, so g matters only up to a constant in each row. Two quantities do not depend on that constant:
 
     elasticity  E_ij = P_ij (g_ij - sum_k P_ik g_ik)    the change of f when the odds of i -> j grow by a factor 1 + t, per t: P_ij is
                                                         multiplied by 1 + t and row i is divided by its new sum,
     slope       S_ij = g_ij - sum_k P_ik g_ik           the change of f per probability moved to i -> j from the whole row in proportion.
 
-E is the gradient in the row's logits, P = softmax(logits); its rows sum to 0, it is 0 where P_ij is, and the change of f under
-dP_ij = P_ij x_ij with sum_j P_ij x_ij = 0 is sum_ij E_ij x_ij.
+E is the gradient in the logits of the row, P = softmax(logits). Its rows sum to 0, it is 0 where P_ij is 0, and the change of f under dP_ij =
+P_ij x_ij with sum_j P_ij x_ij = 0 is sum_ij E_ij x_ij.
 """
 
 from __future__ import annotations
@@ -95,29 +89,51 @@ from dpjax.chains.stationary import (
 
 @following_dtype
 def row_entropies(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n"]:
-    """The entropy of each row in nats, (*batch, n, n) -> (*batch, n), in the type of the input; 0 for a deterministic row.
+    """The entropy of each row in nats; 0 for a deterministic row.
 
-    Under jit, vmap and scan, differentiable to any order; a missing transition has derivative 0.
+    Works under jit, vmap and scan; differentiable to any order. A missing transition has derivative 0.
+
+    Args:
+        P: Transition matrices, (*batch, n, n).
+
+    Returns:
+        Entropies, (*batch, n), in the dtype of P.
+
+    Example:
+        >>> import numpy as np
+        >>> from dpjax.chains import row_entropies
+        >>> row_entropies(np.array([[0.5, 0.5], [0.0, 1.0]])).round(4).tolist()
+        [0.6931, -0.0]
     """
     return _row_entropies(P)
 
 
 @checking_itself
 def entropy_rate(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch"]:
-    """The entropy rate in nats, (*batch, n, n) -> (*batch,), in the type of the input; errors of `stationary_distribution`.
+    """The entropy rate of each chain, in nats per step.
 
-    Under jit, vmap and scan, differentiable to any order.
+    Works under jit, vmap and scan; differentiable to any order.
 
-    >>> import numpy as np
-    >>> from dpjax.chains import entropy_rate
-    >>> float(entropy_rate(np.full((2, 2), 0.5)).round(12)) == float(np.log(2).round(12))
-    True
+    Args:
+        P: Transition matrices, (*batch, n, n).
+
+    Returns:
+        Entropy rates, (*batch,), between 0 and log n, in the dtype of P.
+
+    Raises:
+        InputError: As for `stationary_distribution`.
+
+    Example:
+        >>> import numpy as np
+        >>> from dpjax.chains import entropy_rate
+        >>> round(float(entropy_rate(np.full((2, 2), 0.5))), 6)
+        0.693147
     """
     return (finite_stationary(P) * _row_entropies(P)).sum(-1)
 
 
 def entropy_rate_of_sparse(P: sparse.csr_array, pi: Float[np.ndarray, " n"]) -> float:
-    """The entropy rate in nats of a sparse matrix and its stationary law, in float64."""
+    """The entropy rate in nats of a sparse matrix with stationary distribution `pi`, in float64."""
     edge = P.data > 0
     rows, data = np.repeat(np.arange(P.shape[0]), np.diff(P.indptr))[edge], P.data[edge]
     return float(-(pi[rows] * data * np.log(data)).sum())
@@ -130,16 +146,27 @@ def _row_entropies(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n"]:
 
 
 def ergodicity_coefficient(P: Any, norm: str = "inf") -> Any:
-    """The ergodicity coefficient in the norm "inf" (Definition 7) or "1" (Dobrushin), (*batch, n, n) -> (*batch,).
+    """The ergodicity coefficient of each chain: how much one step brings two distributions together.
 
-    In the type of the input, under jit, vmap and scan. It is piecewise linear in P: its derivative is that of the piece at hand, its second
-    derivatives are 0. Dobrushin's costs n^3 operations and holds (*batch, n, n) numbers at a time.
+    Works under jit, vmap and scan. The coefficient is piecewise linear in P: it has the first derivative of the current piece, and its second
+    derivatives are 0. norm="1" takes n^3 operations and holds (*batch, n, n) numbers.
 
-    >>> import numpy as np
-    >>> from dpjax.chains import ergodicity_coefficient
-    >>> P = np.array([[0, 0.7, 0.3, 0], [0, 0, 0.6, 0.4], [0.5, 0, 0, 0.5], [0.2, 0.8, 0, 0]])
-    >>> float(ergodicity_coefficient(P).round(12)), float(ergodicity_coefficient(P, norm="1").round(12))
-    (1.5, 1.0)
+    Args:
+        P: Transition matrices, (*batch, n, n).
+        norm: "inf" (Definition 7, may exceed 1) or "1" (Dobrushin, at most 1).
+
+    Returns:
+        Coefficients, (*batch,), in the dtype of P.
+
+    Source:
+        Definition 7 of the Dirichlet-mechanism paper; Dobrushin's coefficient for norm "1". See the module.
+
+    Example:
+        >>> import numpy as np
+        >>> from dpjax.chains import ergodicity_coefficient
+        >>> P = np.array([[0, 0.7, 0.3, 0], [0, 0, 0.6, 0.4], [0.5, 0, 0, 0.5], [0.2, 0.8, 0, 0]])
+        >>> float(ergodicity_coefficient(P).round(12)), float(ergodicity_coefficient(P, norm="1").round(12))
+        (1.5, 1.0)
     """
     require(norm in ("inf", "1"), "norm", norm, 'choose "inf" (Definition 7) or "1" (Dobrushin)')
     return _coefficient(P, norm)
@@ -152,7 +179,7 @@ def _coefficient(P: Float[Array, "*batch n n"], norm: str) -> Float[Array, "*bat
 
 @jax.jit
 def _tau_inf(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch"]:
-    """max_j w_j . P_j, w_j = 1 above the median of the column, -1 below, and at the median what makes them sum to 0."""
+    """max_j w_j . P_j, with w_j = 1 above the median of the column, -1 below, and at the median the value that makes w_j sum to 0."""
     middle = _lower_median(jax.lax.stop_gradient(P))[..., None, :]
     above, below = middle < P, middle > P
     excess = below.sum(-2, dtype=P.dtype) - above.sum(-2, dtype=P.dtype)
@@ -162,7 +189,7 @@ def _tau_inf(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch"]:
 
 
 def _lower_median(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n"]:
-    """The entry of rank ceil(n/2) of each column, by bisection on the bits that order the floats: vectorised, where a sort is not."""
+    """The entry of rank ceil(n/2) of each column, by bisection on the bits of the floats, which vectorises where a sort does not."""
     bits = jnp.finfo(P.dtype).bits
     whole = jnp.int32 if bits == 32 else jnp.int64
     code = jax.lax.bitcast_convert_type(P, whole)
@@ -183,7 +210,7 @@ def _lower_median(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n"]:
 
 @jax.jit
 def largest_row_distance(M: Float[Array, "*batch n m"]) -> Float[Array, "*batch"]:
-    """1/2 max_ij sum_l |M_il - M_jl|, for any matrix: tau_1 where the rows have equal sums."""
+    """1/2 max_ij sum_l |M_il - M_jl| of any matrix: tau_1 if the rows have equal sums."""
     rows = jnp.moveaxis(M, -2, 0)
     distances = jax.lax.map(lambda row: jnp.abs(M - row[..., None, :]).sum(-1).max(-1), rows)
     return distances.max(0) / 2
@@ -193,11 +220,24 @@ _LONGEST = 60  # doublings of the time
 
 
 def second_eigenvalue_modulus(P: Any) -> Any:
-    """|lambda_2| of each matrix, (*batch, n, n) -> (*batch,), between 0 and 1 but for rounding: NumPy float64, in its own type of a traced P.
+    """|lambda_2| of each chain, between 0 and 1 up to rounding.
 
-    ValueError for a matrix that is not stochastic. Under jit, vmap and scan, on CPUs and GPUs (XLA has no such eigenvalues on TPUs).
-    Differentiable once, where |lambda_2| is above 0 and
-    lambda_2 is simple or half of a conjugate pair.
+    Works under jit, vmap and scan, on CPUs and GPUs; XLA has no such eigenvalues on TPUs. Differentiable once where |lambda_2| > 0 and lambda_2
+    is simple or one of a conjugate pair.
+
+    Args:
+        P: Transition matrices, (*batch, n, n).
+
+    Returns:
+        |lambda_2|, (*batch,), NumPy float64, or in the dtype of a traced P.
+
+    Raises:
+        InputError: A matrix is not stochastic.
+
+    Example:
+        >>> from dpjax.chains import second_eigenvalue_modulus
+        >>> round(float(second_eigenvalue_modulus([[0.9, 0.1], [0.3, 0.7]])), 6)
+        0.6
     """
     if isinstance(P, jax.core.Tracer):
         require_square(P)
@@ -211,22 +251,37 @@ def second_eigenvalue_modulus(P: Any) -> Any:
 
 
 def spectral_gap(P: Any) -> Any:
-    """1 - |lambda_2| of each matrix, (*batch, n, n) -> (*batch,); see `second_eigenvalue_modulus`."""
+    """1 - |lambda_2| of each chain; see `second_eigenvalue_modulus`.
+
+    Args:
+        P: Transition matrices, (*batch, n, n).
+
+    Returns:
+        Gaps, (*batch,).
+    """
     return 1 - second_eigenvalue_modulus(P)
 
 
 def mixing_time(P: Any, threshold: Any = 0.25) -> Any:
-    """The smallest t with max_i TV(P^t(i, .), pi) <= threshold, for one irreducible aperiodic matrix; dense, n^3 operations a
-    doubling.
+    """The smallest t with max_i TV(P^t(i, .), pi) <= threshold, of one irreducible aperiodic chain.
 
-    ValueError for a reducible chain (its classes named), a periodic one (its period named), a threshold outside (0, 1), a batch.
-    Under jit, vmap and scan an int32, in the type of P: -1 where the chain does not mix within 2^30 steps, a periodic or reducible one
-    included. It holds 30 matrices then. A whole number has no derivative.
+    Dense: n^3 operations for each doubling of t. It also works under jit, vmap and scan, in the dtype of P, and then holds 30 matrices. The
+    traced result is an int32: -1 if the chain does not mix within 2^30 steps, which includes periodic and reducible chains. It has no
+    derivative.
 
-    >>> import numpy as np
-    >>> from dpjax.chains import mixing_time
-    >>> mixing_time(np.array([[0.9, 0.1], [0.1, 0.9]]))
-    4
+    Args:
+        P: One transition matrix, (n, n).
+        threshold: A total variation, strictly between 0 and 1.
+
+    Raises:
+        InputError: The chain is reducible (the error names its classes) or periodic (it names the period), `threshold` is outside (0, 1), or P
+            is a batch.
+
+    Example:
+        >>> import numpy as np
+        >>> from dpjax.chains import mixing_time
+        >>> mixing_time(np.array([[0.9, 0.1], [0.1, 0.9]]))
+        4
     """
     if is_traced(P, threshold):
         P = P if isinstance(P, jax.Array) else jnp.asarray(as_floats(P))
@@ -242,12 +297,14 @@ def mixing_time(P: Any, threshold: Any = 0.25) -> Any:
         period(matrix) == 1,
         "the period of the chain",
         period(matrix),
-        "a periodic chain never mixes; take (I + P) / 2, for instance",
+        "a periodic chain never mixes: pass an aperiodic chain, such as (I + P) / 2",
     )
     return _first_below(matrix, pi, threshold)
 
 
 def _first_below(P: Float[np.ndarray, "n n"], pi: Float[np.ndarray, " n"], threshold: float) -> int:
+    """The mixing time of a checked matrix, by squaring and a search down the powers."""
+
     def distance(power: Float[np.ndarray, "n n"]) -> float:
         return float(np.abs(power - pi).sum(1).max()) / 2
 
@@ -265,7 +322,7 @@ def _first_below(P: Float[np.ndarray, "n n"], pi: Float[np.ndarray, " n"], thres
             len(powers) < _LONGEST,
             "the mixing time",
             None,
-            "float64 cannot resolve it: take a smaller chain or a larger threshold",
+            "float64 cannot resolve it: pass a smaller chain or a larger threshold",
             problem=f"is above 2^{_LONGEST - 1}",
         )
         powers.append(times(powers[-1], powers[-1]))
@@ -281,7 +338,7 @@ _SQUARINGS = 30  # times up to 2^30, which int32 holds
 
 @jax.jit
 def _traced_mixing_time(P: Float[Array, "n n"], threshold: Any) -> Int[Array, ""]:
-    """The search of `_first_below` with every power found: the same program for each lane."""
+    """The search of `_first_below` with all powers computed, so that every lane runs the same program."""
     pi, limit = gth(P), jnp.asarray(threshold, P.dtype)
 
     def times(a: Float[Array, "n n"], b: Float[Array, "n n"]) -> Float[Array, "n n"]:
@@ -306,11 +363,18 @@ def _traced_mixing_time(P: Float[Array, "n n"], threshold: Any) -> Int[Array, ""
 
 @following_dtype
 def deviation_matrix(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n n"]:
-    """The group inverse of I - P, (*batch, n, n) -> (*batch, n, n), in the type of the input.
+    """The deviation matrix A# of each chain: the group inverse of I - P.
 
-    Under jit, vmap and scan, differentiable to any order. The error is relative to the largest entry. The chain must have one closed class,
-    as an irreducible chain has: otherwise a ValueError names the classes, or, under a trace, the result is NaN. States outside it may stand
-    anywhere.
+    Works under jit, vmap and scan; differentiable to any order. The error is relative to the largest entry.
+
+    Args:
+        P: Transition matrices, (*batch, n, n), each with one closed class, as an irreducible chain has. Transient states are allowed.
+
+    Returns:
+        A#, (*batch, n, n), in the dtype of P; NaN under a trace if there are several closed classes.
+
+    Raises:
+        InputError: A chain has several closed classes; the error names them.
     """
     if not isinstance(P, jax.core.Tracer):
         _require_one_closed_class(P)
@@ -319,17 +383,23 @@ def deviation_matrix(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n n"
 
 @following_dtype
 def tau1(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch"]:
-    """tau_1(A#) = 1/2 max_ij sum_l |A#_il - A#_jl|, the factor of the bound above, (*batch, n, n) -> (*batch,), rounded to nearest.
+    """The factor tau_1(A#) = 1/2 max_ij sum_l |A#_il - A#_jl| of Seneta's bound, (*batch, n, n) -> (*batch,), rounded to nearest.
 
-    Errors and transformations as for `deviation_matrix`; at a tie the derivative is a mean of the tied pieces'.
-    `dpjax.theory.stationary_gap_bound` adds the margin that makes a bound of it.
+    Errors and transformations: see `deviation_matrix`. At a tie the derivative is a mean over the tied pieces.
+    `dpjax.theory.stationary_gap_bound` adds the margin that makes it an upper bound.
+
+    Args:
+        P: Transition matrices, (*batch, n, n).
+
+    Source:
+        Seneta; see the module.
     """
     return largest_row_distance(deviation_matrix(P))
 
 
 @jax.jit
 def law_and_deviation(P: Float[Array, "*batch n n"]) -> tuple[Float[Array, "*batch n"], Float[Array, "*batch n n"]]:
-    """(pi, A#) of each matrix, unchecked; NaN where there are several closed classes."""
+    """(pi, A#) of each matrix, unchecked; NaN if there are several closed classes."""
     n = P.shape[-1]
     pi, A = _pair(P.reshape(-1, n, n))
     return pi.reshape(P.shape[:-1]), A.reshape(P.shape)
@@ -355,34 +425,58 @@ def _derivative(
 
 
 def _require_one_closed_class(P: Float[Array, "*batch n n"]) -> None:
+    """Raise InputError for a matrix with several closed classes, or with entries too small for its dtype."""
     for at in np.argwhere(np.isnan(np.asarray(gth(P)[..., 0]))):
         matrix = np.asarray(P[tuple(int(i) for i in at)])
         if len(closed_classes(matrix)) > 1:
             require_irreducible(matrix)
         problem = f"has entries whose products are below the range of {matrix.dtype}"
         wide = matrix.dtype == np.float64
-        invalid("P", None, "its smallest entries are as good as zero" if wide else "pass it as float64", problem=problem)
+        invalid("P", None, "set its smallest entries to 0, or raise them" if wide else "pass it as float64", problem=problem)
 
 
 def row_slopes(P: Any, gradient: Any) -> Any:
-    """S above, (*batch, n, n), from the gradient of a function of P; NumPy for NumPy, JAX arrays for JAX arrays, traced for traced.
+    """The slopes S_ij = g_ij - sum_k P_ik g_ik of a function of P with gradient g.
 
-    Differentiable in both. Where P is 0 the transition is missing, and the slope is 0. ValueError for a gradient of another shape, or with a
-    NaN at a transition.
+    S_ij is the change of the function per probability moved to i -> j from the whole row in proportion. It is 0 where P is 0, where the
+    transition is missing. Differentiable in both arguments.
+
+    Args:
+        P: Transition matrices, (*batch, n, n).
+        gradient: The gradient of the function in P, of the shape of P.
+
+    Returns:
+        Slopes, (*batch, n, n), a NumPy array, or a JAX array if an argument is one.
+
+    Raises:
+        InputError: `gradient` has another shape, or is NaN at a transition.
     """
     P, gradient = _arrays(P, gradient)
     return _slopes(P, gradient)
 
 
 def elasticities(P: Any, gradient: Any) -> Any:
-    """E above, (*batch, n, n), from the gradient of a function of P; NumPy for NumPy, JAX arrays for JAX arrays, traced for traced.
+    """The elasticities E_ij = P_ij (g_ij - sum_k P_ik g_ik) of a function of P with gradient g.
 
-    Differentiable in both. For the elasticity of f itself, relative to relative, give the gradient of log f.
+    E_ij is the change of the function when the odds of i -> j grow by a factor 1 + t, per t. For the relative change of the function f, pass
+    the gradient of log f. Differentiable in both arguments.
 
-    >>> import numpy as np
-    >>> P = np.array([[0.9, 0.1], [0.3, 0.7]])
-    >>> elasticities(P, np.array([[1.0, 0.0], [0.0, 0.0]])).round(2).tolist()
-    [[0.09, -0.09], [0.0, 0.0]]
+    Args:
+        P: Transition matrices, (*batch, n, n).
+        gradient: The gradient of the function in P, of the shape of P.
+
+    Returns:
+        Elasticities, (*batch, n, n), a NumPy array, or a JAX array if an argument is one. Each row sums to 0.
+
+    Raises:
+        InputError: As for `row_slopes`.
+
+    Example:
+        >>> import numpy as np
+        >>> from dpjax.chains import elasticities
+        >>> P = np.array([[0.9, 0.1], [0.3, 0.7]])
+        >>> elasticities(P, np.array([[1.0, 0.0], [0.0, 0.0]])).round(2).tolist()
+        [[0.09, -0.09], [0.0, 0.0]]
     """
     P, gradient = _arrays(P, gradient)
     return P * _slopes(P, gradient)
@@ -395,12 +489,12 @@ def _slopes(P: Any, gradient: Any) -> Any:
 
 
 def _arrays(P: Any, gradient: Any) -> tuple[Any, Any]:
-    """Both as arrays, checked; under a trace only their shapes are."""
+    """Both arguments as arrays; a trace checks their shapes only."""
     traced = is_traced(P, gradient)
     P, gradient = (x if isinstance(x, jax.Array) else (jnp.asarray if traced else np.asarray)(x) for x in (P, gradient))
-    require(np.shape(P) == np.shape(gradient), "gradient", np.shape(gradient), f"its shape must be that of P, {np.shape(P)}")
+    require(np.shape(P) == np.shape(gradient), "gradient", np.shape(gradient), f"pass it in the shape of P, {np.shape(P)}")
     if not traced:
         at = np.argwhere(np.isnan(np.asarray(gradient)) & (np.asarray(P) > 0))
-        remedy = "the function has no derivative there, or its value is NaN: see whether the function itself is finite at this P"
+        remedy = "the function has no derivative there, or its value is NaN: check that the function itself is finite at this P"
         require(not len(at), f"gradient{at[0].tolist() if len(at) else ''}", np.nan, remedy)
     return P, gradient

@@ -1,13 +1,14 @@
-"""Simulation of a chain by inverse CDF.
+"""Simulation of a Markov chain by inversion of the cumulative distribution function.
 
-The next state from i is the first j with F_ij > t, F_ij = P_i0 + ... + P_ij, t = u F_i,n-1, u uniform on [0, 1). Sums are taken in
-order, so that F repeats exactly where P_ij = 0; the first index above t is then never a state of probability 0, not even for u =
-0, and t is held below the last sum, so that rounding never runs off the row. A probability is met to within the spacing of the
-uniforms, 2^-23 in float32 and 2^-52 in float64: rarer transitions are not sampled at their rate in float32.
+*One step.* Let F_ij = P_i0 + ... + P_ij, u uniform on [0, 1) and t = u F_i,n-1. The next state after i is the first j with F_ij >
+t. The sums are taken in order, so that F does not change where P_ij = 0. The first index above t therefore never has probability 0,
+not even for u = 0. t is kept below the last sum, so that rounding cannot pass the end of the row. A simulated probability is exact
+up to the spacing of the uniforms, 2^-23 in float32 and 2^-52 in float64. In float32, rarer transitions do not occur at their rate.
 
-A sparse chain keeps, for each state, its targets and their cumulative sums, padded to the longest row with the last sum.
+*Sparse chains.* The table keeps, for each state, its targets and their cumulative sums. Shorter rows are padded with their last
+sum.
 
-Step t of a trajectory uses the key fold_in(key, t), so a longer run begins with the shorter one; the key of lane l is
+*Keys.* Step t of a trajectory uses the key fold_in(key, t), so that a longer run begins with the shorter one. Lane l has the key
 fold_in(root, l).
 """
 
@@ -31,27 +32,47 @@ from dpjax.chains.stationary import stationary_distribution
 
 
 class TransitionTable(NamedTuple):
-    """Cumulative rows: `cumulative` (n, width); `targets` (n, width) the states they stand for, None where entry j is state j."""
+    """The cumulative rows of a chain.
+
+    Attributes:
+        cumulative: Cumulative probabilities, (n, width).
+        targets: The state of each entry, (n, width). None if entry j is state j.
+    """
 
     cumulative: Float[Array, "*batch n width"]
     targets: Int[Array, "*batch n width"] | None
 
 
 def simulate(key: PRNGKeyArray, chain: Any, n_steps: int, initial: Any = None) -> Int[Array, " steps"]:
-    """A trajectory of `n_steps` transitions, n_steps + 1 state indices (int32).
+    """A simulated trajectory of `n_steps` transitions: n_steps + 1 state indices (int32).
 
-    key: a typed JAX key. chain: a MarkovChain (dense or sparse) or one (n, n) matrix. initial: a state index, a law on the states,
-    or None for the chain's initial law (for a matrix, the stationary one). A matrix sets the type of the draws; those of a chain on the host
-    are of JAX's default type. key, chain and initial may be traced, under jit, vmap and scan; for many keys, chains or initial states use
-    `jax.vmap`. States have no derivative. ValueError for bad input.
+    key, chain and initial may be traced, under jit, vmap and scan. For several keys, chains or initial states use `jax.vmap`.
+    States have no derivative.
 
-    >>> import jax, numpy as np
-    >>> from dpjax.chains import simulate
-    >>> simulate(jax.random.key(0), np.array([[0.0, 1.0], [1.0, 0.0]]), 4, initial=0).tolist()
-    [0, 1, 0, 1, 0]
+    Args:
+        key: A typed JAX key.
+        chain: A MarkovChain (dense or sparse) or one transition matrix, (n, n). A matrix sets the dtype of the draws. The draws of
+            a chain on
+            the host have JAX's default float type.
+        n_steps: The number of transitions, 0 or more; static.
+        initial: A state index, or a distribution on the states. Default: the chain's initial distribution, or the stationary
+            distribution of
+            a matrix.
+
+    Returns:
+        State indices, (n_steps + 1,), int32.
+
+    Raises:
+        InputError: An argument is invalid.
+
+    Example:
+        >>> import jax, numpy as np
+        >>> from dpjax.chains import simulate
+        >>> simulate(jax.random.key(0), np.array([[0.0, 1.0], [1.0, 0.0]]), 4, initial=0).tolist()
+        [0, 1, 0, 1, 0]
     """
     key = checked_key(key)
-    require_whole(n_steps, "n_steps", "give a number of steps, a whole number, 0 or more; it is static")
+    require_whole(n_steps, "n_steps", "pass a whole number of steps, 0 or more; it is static")
     if isinstance(chain, MarkovChain):
         law = chain.initial_distribution if initial is None else initial
     else:
@@ -61,9 +82,16 @@ def simulate(key: PRNGKeyArray, chain: Any, n_steps: int, initial: Any = None) -
 
 
 def transition_table(chain: Any) -> TransitionTable:
-    """The table of a MarkovChain or a matrix: make it once to simulate often with `walk`.
+    """The table of one MarkovChain or matrix. Make it once to call `walk` often.
 
-    Of one chain, traced or not: differentiable, under jit, vmap and scan. For several chains of one structure use `jax.vmap`.
+    The chain may be traced, under jit, vmap and scan; the table is differentiable. For several chains of one structure use
+    `jax.vmap`.
+
+    Args:
+        chain: A MarkovChain or a transition matrix, (n, n).
+
+    Returns:
+        A TransitionTable of JAX arrays.
     """
     if isinstance(chain, MarkovChain) and chain.on_host:
         dtype = jnp.zeros(()).dtype
@@ -86,46 +114,70 @@ def transition_table(chain: Any) -> TransitionTable:
 
 
 def cumulative_start(initial: Any, table: TransitionTable) -> Float[Array, " n"]:
-    """The cumulative law of the first state, from a state index or a law, traced or not; of one: map over several with `jax.vmap`.
+    """The cumulative distribution of the first state, (n,). For several starts use `jax.vmap`.
 
-    A traced index outside the chain gives a law of zeros; `dpjax.debug_checks` reports it.
+    A traced index outside the chain gives zeros. `dpjax.debug_checks` reports it.
+
+    Args:
+        initial: A state index or a distribution on the n states; may be traced.
+        table: The table of the chain.
+
+    Returns:
+        Cumulative probabilities, (n,), in the dtype of the table.
+
+    Raises:
+        InputError: `initial` is neither.
     """
     n, dtype = table.cumulative.shape[0], table.cumulative.dtype
     if isinstance(initial, jax.core.Tracer):
-        remedy = f"give a state index or a law on {n} states; map over several with jax.vmap"
+        remedy = f"pass a state index or a distribution on {n} states; use jax.vmap for several"
         whole = initial.ndim == 0 and jnp.issubdtype(initial.dtype, jnp.integer)
         require(whole or initial.shape == (n,), "the shape of initial", initial.shape, remedy)
         if whole:
-            check_traced((initial >= 0) & (initial < n), "initial", f"be the index of a state, 0 to {n - 1}")
+            check_traced((initial >= 0) & (initial < n), "initial", f"be a state index, 0 to {n - 1}")
         law = jax.nn.one_hot(initial, n, dtype=dtype) if whole else initial.astype(dtype)
         return _traced_running_sums(law[None])[0]
-    remedy = f"give the index of a state, 0 to {n - 1}, or a law on {n} states"
+    remedy = f"pass a state index, 0 to {n - 1}, or a distribution on {n} states"
     real_array(initial, "initial", remedy)
     start = np.asarray(initial)
     if start.ndim == 0:
-        require(start.dtype.kind in "iu" and 0 <= int(start) < n, "initial", initial, f"give the index of a state, 0 to {n - 1}")
+        require(start.dtype.kind in "iu" and 0 <= int(start) < n, "initial", initial, f"pass a state index, 0 to {n - 1}")
         start = np.eye(n)[int(start)]
     require(
         start.ndim < 2,
         "the shape of initial",
         start.shape,
-        f"give a state index or a law on {n} states; map over several with jax.vmap",
+        f"pass a state index or a distribution on {n} states; use jax.vmap for several",
     )
     good = start.shape == (n,) and bool((start >= 0).all()) and abs(float(start.sum()) - 1) <= 1e-5
-    require(good, "initial", initial, f"give a state index or a law on {n} states, which sums to 1")
+    require(good, "initial", initial, f"pass a state index or a distribution on {n} states that sums to 1")
     return jax.device_put(_running_sums(start.astype(dtype)[None])[0])
 
 
 @functools.partial(jax.jit, static_argnames="n_steps")
 def walk(key: PRNGKeyArray, table: TransitionTable, start: Array, n_steps: int) -> Int[Array, " steps"]:
-    """The kernel: a trajectory from a table and the cumulative law of the first state; unchecked, under jit, vmap and scan.
+    """The simulation kernel: a trajectory from a table and a cumulative start, unchecked, under jit, vmap and scan.
 
-    Of one key, table and start: map over several with `jax.vmap`. States have no derivative.
+    States have no derivative.
+
+    Args:
+        key: A typed JAX key. For several keys, tables or starts use `jax.vmap`.
+        table: One `transition_table`.
+        start: One `cumulative_start`, (n,).
+        n_steps: The number of transitions; static.
+
+    Returns:
+        State indices, (n_steps + 1,), int32.
+
+    Example:
+        >>> import jax, numpy as np
+        >>> from dpjax.chains import cumulative_start, transition_table, walk
+        >>> table = transition_table(np.array([[0.0, 1.0], [1.0, 0.0]]))
+        >>> walk(jax.random.key(0), table, cumulative_start(0, table), 2).tolist()
+        [0, 1, 0]
     """
     sizes = table.cumulative.ndim, start.ndim, key.ndim
-    require(
-        sizes == (2, 1, 0), "the number of axes", sizes, "give one table, one start and one key, and map over several with jax.vmap"
-    )
+    require(sizes == (2, 1, 0), "the number of axes", sizes, "pass one table, one start and one key; use jax.vmap for several")
 
     def step(state: Int[Array, ""], t: Int[Array, ""]) -> tuple[Int[Array, ""], Int[Array, ""]]:
         place = _first_above(jax.random.fold_in(key, t), table.cumulative[state])
@@ -138,18 +190,19 @@ def walk(key: PRNGKeyArray, table: TransitionTable, start: Array, n_steps: int) 
 
 
 def _first_above(key: PRNGKeyArray, cumulative: Float[Array, " width"]) -> Int[Array, ""]:
+    """The index of a uniform draw in a cumulative row."""
     total = cumulative[-1]
     t = jnp.minimum(jax.random.uniform(key, (), cumulative.dtype) * total, jnp.nextafter(total, jnp.zeros_like(total)))
     return (cumulative <= t).sum(dtype=jnp.int32)
 
 
 def _running_sums(rows: Float[np.ndarray, "m width"]) -> Float[np.ndarray, "m width"]:
-    """Sums in order (NumPy's cumsum): F stays where a term is 0."""
+    """Sums in order (NumPy's cumsum): F does not change where a term is 0."""
     return np.cumsum(rows, axis=1, dtype=rows.dtype)
 
 
 def _traced_running_sums(rows: Float[Array, "m width"]) -> Float[Array, "m width"]:
-    """The same under a trace; jnp.cumsum adds in another order, and may move where a term is 0."""
+    """`_running_sums` under a trace. jnp.cumsum adds in another order, so that F may change where a term is 0."""
 
     def add(total: Array, column: Array) -> tuple[Array, Array]:
         return total + column, total + column
@@ -158,13 +211,11 @@ def _traced_running_sums(rows: Float[Array, "m width"]) -> Float[Array, "m width
 
 
 def _table_of_jax(matrix: Any) -> TransitionTable:
-    """The table of a matrix of JAX arrays, its zeros left out where it is held by its entries."""
+    """The table of a matrix of JAX arrays; a sparse one keeps its stored entries only."""
     if not isinstance(matrix, SparseRows):
         require_one_square(matrix)
         return TransitionTable(_traced_running_sums(jnp.asarray(matrix)), None)
-    require(
-        matrix.data.ndim == 1, "the shape of the chain's entries", matrix.data.shape, "map over a batch of chains with jax.vmap"
-    )
+    require(matrix.data.ndim == 1, "the shape of the chain's entries", matrix.data.shape, "use jax.vmap for a batch of chains")
     inside, targets = _places(matrix.indptr, matrix.indices)
     at = np.zeros(inside.shape, np.int32)
     at[inside] = np.arange(len(matrix.indices))
@@ -173,7 +224,7 @@ def _table_of_jax(matrix: Any) -> TransitionTable:
 
 
 def _places(indptr: Any, indices: Any) -> tuple[Bool[np.ndarray, "n width"], Int[np.ndarray, "n width"]]:
-    """Which slots of the padded rows are held, and the states that they stand for, 0 in the others."""
+    """Which slots of the padded rows are used, and their states (0 in the other slots)."""
     lengths = np.diff(indptr)
     inside = np.arange(lengths.max())[None] < lengths[:, None]
     targets = np.zeros(inside.shape, np.int32)
@@ -182,6 +233,7 @@ def _places(indptr: Any, indices: Any) -> tuple[Bool[np.ndarray, "n width"], Int
 
 
 def _padded(P: sparse.csr_array, dtype: Any) -> tuple[Float[np.ndarray, "n width"], Int[np.ndarray, "n width"]]:
+    """The stored entries of a sparse matrix and their states, as padded rows."""
     inside, targets = _places(P.indptr, P.indices)
     entries = np.zeros(inside.shape)
     entries[inside] = P.data

@@ -1,59 +1,53 @@
-"""GTH's elimination of matrices of few states, unrolled: one array over the batch for each entry.
+"""The stationary distribution of a Markov chain: pi = pi P, pi >= 0, sum pi = 1.
 
-The recurrences of `dpjax.chains.stationary` with panels of one state. For k = n-1, ..., 1:
+It is unique when the chain has one closed class, and then zero on transient states. A chain with several closed classes has one stationary
+distribution for each, and all their mixtures. To ask for *the* stationary distribution is then an error, which names the classes.
+
+Symbols: P is a transition matrix of n states, pi its stationary distribution, Q = P - I.
+
+*Method.* Dense matrices use the elimination of Grassmann, Taksar and Heyman (GTH, 1985) in blocks (`gth`). Its result is NaN if there are
+several closed classes or if a mean time is beyond the range of the dtype. A finite result needs no look at the graph. Only a matrix with a
+NaN is examined again, restricted to its closed class. Sparse chains too large for GTH use SciPy's sparse LU on all states but a frequent
+one. That result is accepted only if every entry is positive, the residual sum |pi P - pi| is at most 1e-12, and the solve keeps nine digits
+(six above 8,192 states).
+
+*Censoring.* Split the states into J (kept) and K (eliminated). The chain watched on J alone has the transition matrix
+
+    P_JJ + P_JK N P_KJ,    N = (D - A)^{-1}.
+
+A is P_KK without its diagonal, and D_kk = sum_{j in K, j != k} P_kj + sum_{j in J} P_kj. D is the diagonal of I - P_KK, written as a sum of
+the probabilities that leave k, never as 1 - P_kk. The stationary distribution of P extends that of the censored chain by pi_K = pi_J P_JK
+N. States are eliminated in panels from the last to the first until only state 0 is left. Then pi is filled in from state 0 up and
+normalised.
+
+*No subtractions.* N comes from Gauss-Jordan elimination in place. Pivot k divides its row by s_k (the probability that leaves k for states
+not yet eliminated) and adds multiples of it to the others; all terms are >= 0. Sums, products and quotients of numbers >= 0 keep relative
+errors. Each entry of pi therefore has a small relative error however nearly decomposable the chain is, where a linear solve may lose every
+digit (O'Cinneide 1993 has the bounds for the unblocked form). Only off-diagonal entries are read.
+
+*Few states*, up to 8, are eliminated one at a time and entry by entry, with the same sums and products. For k = n-1, ..., 1:
 
     s_k = sum_{j < k} P_kj,    P_ik <- P_ik / s_k,    P_ij <- P_ij + P_ik P_kj    for i, j < k, i != j;
 
-then w_0 = 1, w_k = sum_{i < k} w_i P_ik, and pi = w / sum w. Written entry by entry the n^3 / 3 steps are elementwise operations on
-arrays as long as the batch: nothing is masked, no diagonal entry is computed, and the compiler keeps what a step needs in registers
-and spreads the batch over the cores. The program grows as n^3, which is why only few states are done so.
+then w_0 = 1, w_k = sum_{i < k} w_i P_ik, and pi = w / sum w. The n^3 / 3 steps are elementwise operations on arrays as long as the batch.
+Nothing is masked, no diagonal entry is computed, and the compiler keeps a step in registers and spreads the batch over the cores. The
+program grows as n^3, hence the limit.
 
-The stationary distribution by Grassmann, Taksar and Heyman's elimination (1985), in blocks.
+*Condition.* Every state must be able to reach state 0. Then all s_k > 0 and pi is unique. Otherwise some s_k = 0 and the whole pi of that
+matrix is NaN. Such a matrix is eliminated once more, towards a state of a closed class (`closed_state`). A matrix that is NaN after that
+has several closed classes, or a mean number of visits beyond the range of the dtype (3e38 in float32). `stationary_distribution` examines
+it.
 
-Symbols: P a transition matrix of n states, pi = pi P its stationary distribution, Q = P - I.
-
-Censoring. Split the states into J (kept) and K (eliminated). The chain watched on J alone has transition matrix
-
-    P_JJ + P_JK N P_KJ,    N = (D - A)^{-1},
-
-where A is P_KK without its diagonal and D_kk = sum_{j in K, j != k} P_kj + sum_{j in J} P_kj: the diagonal of I - P_KK written as
-a sum of what leaves k, never as 1 - P_kk. The stationary law of P extends that of the censored chain by pi_K = pi_J P_JK N. States
-are eliminated in panels from the last to the first until only state 0 is left, then pi is filled in from state 0 up and normalised.
-
-No subtractions. N comes from Gauss-Jordan elimination in place: pivot k divides its row by s_k = (what leaves k for states not yet
-eliminated) and adds multiples of it to the others, all terms >= 0. Sums, products and quotients of numbers >= 0 keep relative
-errors, so each entry of pi is right relative to itself however nearly decomposable the chain, where a linear solve may lose every
-digit (O'Cinneide 1993 has the bounds for the unblocked form). Only off-diagonal entries are read.
-
-Few states, up to 8, are eliminated one at a time instead, entry by entry (`dpjax.chains.stationary`): the same sums and products.
-
-When it holds. Every state must be able to reach state 0; then all s_k > 0 and pi is the unique stationary law (zero on transient
-states). Otherwise some s_k = 0 and the whole of that matrix's pi is NaN. Such a matrix is eliminated once more, towards a state of a
-closed class (`closed_state`). What is NaN after that has several closed classes, or a mean number of visits past the range of the
-type (3e38 in float32), and `dpjax.chains.stationary_distribution` looks at it.
-
-The pivot. `reduced_inverse` is N for K = all states but one, the pivot p, bordered by zeros: G_ij is the mean number of visits to j
-before p from i, right relative to itself whatever p is. What is made of it is a difference: A# = (I - 1 pi) G (I - 1 pi), the group
-inverse of I - P. By
+*The pivot.* `reduced_inverse` is N for K = all states but the pivot p, bordered by zeros: G_ij is the mean number of visits to j before p
+from i, with a small relative error for every p. The group inverse of I - P is a difference made of it: A# = (I - 1 pi) G (I - 1 pi). By
 
     G_ij = A#_ij - A#_pj - (pi_j / pi_p) (A#_ip - A#_pp),        pi_j sum_l G_il = (pi_j / pi_p) (A#_pp - A#_ip),
 
-where p is a most frequent state, pi_j <= pi_p, no term is larger than 4 max |A#|, and the difference loses no digits of the largest
-entry. Where p is rare the terms are larger by 1 / pi_p, and so is the error.
+if p is a most frequent state, pi_j <= pi_p, no term is larger than 4 max |A#| and the difference loses no digits of the largest entry. If p
+is rare, the terms and the error are larger by 1 / pi_p.
 
-Derivative. With dQ the tangent off the diagonal, completed so that rows sum to 0 (the function does not read the diagonal),
-dpi = pi dQ A# = (x - (sum x) pi), x = pi dQ G, and dG = G dQ G, so that one elimination gives derivatives of any order: none is unrolled.
-
-The stationary distribution of a chain, checked: pi = pi P, pi >= 0, sum pi = 1.
-
-It is unique when the chain has one closed class, and then zero on transient states. A chain with several closed classes has one
-stationary law for each and infinitely many mixtures; asking for *the* stationary distribution is then an error that names the
-classes.
-
-Dense matrices go through `dpjax.chains.stationary.gth`. Its result is NaN where there are several closed classes, or a mean time is past the
-range of the type, so a finite result needs no look at the graph; only matrices with a NaN are looked at again, restricted to their
-closed class. Sparse chains too large for that go through SciPy's sparse LU on the states but a frequent one, taken only with every
-entry positive, a residual sum |pi P - pi| <= 1e-12 and a solve that keeps nine digits; six above 8,192 states.
+*Derivative.* Let dQ be the tangent off the diagonal, completed so that rows sum to 0 (the function does not read the diagonal). Then dpi =
+pi dQ A# = (x - (sum x) pi), x = pi dQ G, and dG = G dQ G. One elimination gives derivatives of any order; none is unrolled.
 """
 
 from __future__ import annotations
@@ -70,11 +64,11 @@ from scipy import sparse
 from dpjax._errors import invalid
 from dpjax.chains.counting import checking_itself, closed_classes, describe, faults, is_sparse, refuse, restrict
 
-MOST_STATES = 8  # up to here the program is small
+MOST_STATES = 8  # more states make the unrolled program too large
 
 
 def eliminate_unrolled(P: Float[Array, "b n n"]) -> Float[Array, "b n"]:
-    """The stationary distribution of each matrix; NaN where a state does not reach state 0, or not within the range of the type."""
+    """The stationary distribution of each matrix; NaN if a state does not reach state 0 within the range of the dtype."""
     n = P.shape[-1]
     by_entry = P.reshape(-1, n * n).T
     rows = [[by_entry[i * n + j] for j in range(n)] for i in range(n)]
@@ -86,8 +80,8 @@ def eliminate_unrolled(P: Float[Array, "b n n"]) -> Float[Array, "b n"]:
     weights = [jnp.ones_like(by_entry[0])]
     for k in range(1, n):
         weights.append(_sum([weights[i] * rows[i][k] for i in range(k)]))
-    share = 1 / _sum(weights)  # a quotient is computed once, where a sum would be again for each of its readers
-    share = jnp.where(share > 0, share, jnp.nan)  # 0 where a weight is past the range
+    share = 1 / _sum(weights)  # a quotient is computed once; a sum would be computed again for each use
+    share = jnp.where(share > 0, share, jnp.nan)  # share is 0 if a weight is beyond the range
     return jnp.stack([weight * share for weight in weights], axis=-1)
 
 
@@ -98,31 +92,43 @@ def _sum(terms: Sequence[Float[Array, " b"]]) -> Float[Array, " b"]:
     return total
 
 
-_PANEL = 17  # states eliminated together, where the matrix is small
+_PANEL = 17  # states eliminated together in a small matrix
 _PANELS = 8  # panels at most, which bounds the size of the compiled program
-_TILE_ENTRIES = 2**18  # matrix entries that one pass holds, so that it works in cache
-_TILE = 128  # matrices at most in a pass
-_LANES = 2**16  # the same where few states are unrolled: all at once is fastest, and this bounds the memory
+_TILE_ENTRIES = 2**18  # matrix entries in one pass, so that it fits in the cache
+_TILE = 128  # the most matrices in one pass
+_LANES = 2**16  # the most matrices in one pass of the unrolled form: more is faster, and this bounds the memory
 
 
 @jax.jit
 def gth(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n"]:
-    """The stationary distribution of each matrix, (*batch, n, n) -> (*batch, n), unchecked; NaN where it has several.
+    """The stationary distribution of each matrix, unchecked: the kernel of `stationary_distribution`.
 
-    The kernel of `stationary_distribution`, for JAX arrays: under jit, vmap and scan, differentiable to any order.
+    Works under jit, vmap and scan; differentiable to any order.
+
+    Args:
+        P: Transition matrices, (*batch, n, n), JAX arrays.
+
+    Returns:
+        (*batch, n). NaN for a matrix with several stationary distributions, or with a mean time beyond the range of the dtype.
+
+    Source:
+        Grassmann, Taksar and Heyman (1985); see the module.
     """
     n = P.shape[-1]
     return _differentiable(P.reshape(-1, n, n)).reshape(P.shape[:-1])
 
 
 def frequent_state(pi: Float[Array, "*batch n"]) -> Int[Array, "*batch"]:
-    """A most frequent state of each law, the pivot of an inverse that is to be subtracted from."""
+    """A most frequent state of each distribution: the pivot of an inverse that will be subtracted from."""
     return jnp.argmax(jax.lax.stop_gradient(pi), axis=-1).astype(jnp.int32)
 
 
 @jax.custom_jvp
 def reduced_inverse(P: Float[Array, "b n n"], pivot: Int[Array, " b"]) -> Float[Array, "b n n"]:
-    """The matrix G above: (I - P)^{-1} on the states but the pivot, bordered by zeros; each entry right relative to itself."""
+    """The matrix G of the module: (I - P)^{-1} on all states but the pivot, bordered by zeros.
+
+    Each entry has a small relative error.
+    """
     return _bordered(P, pivot)
 
 
@@ -146,19 +152,19 @@ def _bordered(P: Float[Array, "b n n"], pivot: Int[Array, " b"]) -> Float[Array,
 def _more_inverses(
     axis_size: int, in_batched: list[bool], P: Float[Array, "v b n n"], pivot: Int[Array, "v b"]
 ) -> tuple[Float[Array, "v b n n"], bool]:
-    """Under vmap the new axis joins the batch: the elimination runs over arrays with the batch last."""
+    """Under vmap the new axis joins the batch, because the elimination runs over arrays with the batch last."""
     lanes = [x if b else jnp.broadcast_to(x, (axis_size, *x.shape)) for x, b in zip((P, pivot), in_batched, strict=True)]
     shape = lanes[0].shape
     return _bordered(lanes[0].reshape(-1, *shape[2:]), lanes[1].reshape(-1)).reshape(shape), True
 
 
 def _exchanged(P: Float[Array, "b n n"], state: Int[Array, " b"]) -> Float[Array, "b n n"]:
-    """The chain with the names of state 0 and of `state` exchanged."""
+    """The chain with the numbers of state 0 and of `state` exchanged."""
     return _exchanged_along(_exchanged_along(P, state, 1), state, 2)
 
 
 def _exchanged_along(A: Float[Array, b * rest], state: Int[Array, " b"], axis: int) -> Float[Array, b * rest]:
-    """The same along one axis of `A`."""
+    """`_exchanged` along one axis of `A`."""
     shape = [1] * A.ndim
     names = jnp.arange(A.shape[axis], dtype=jnp.int32).reshape([*shape[:axis], -1, *shape[axis + 1 :]])
     at = state.reshape([-1, *shape[1:]])
@@ -167,12 +173,15 @@ def _exchanged_along(A: Float[Array, b * rest], state: Int[Array, " b"], axis: i
 
 
 def closed_state(P: Float[Array, "b n n"]) -> Int[Array, " b"]:
-    """A state of a closed class of each chain: from state 0, move to a state reached that does not lead back, while there is one."""
+    """A state of a closed class of each chain.
+
+    Start at state 0. While a state can be reached that has no path back, move to it.
+    """
     edge = P > 0
     both = jnp.concatenate([edge.swapaxes(1, 2), edge])  # one search serves both directions: less to compile
 
     def spread(at: Int[Array, " b"], edges: Bool[Array, "b n n"]) -> Bool[Array, "b n"]:
-        """The states with a path along `edges`, [to, from], out of state `at`."""
+        """The states that a path along `edges`, [to, from], reaches from state `at`."""
         first = at[:, None] == jnp.arange(P.shape[-1], dtype=jnp.int32)[None]
 
         def step(found: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -192,7 +201,7 @@ def closed_state(P: Float[Array, "b n n"]) -> Int[Array, " b"]:
 
 
 def completed(dP: Float[Array, "b n n"]) -> Float[Array, "b n n"]:
-    """dQ: a tangent off the diagonal, with the diagonal that makes its rows sum to 0."""
+    """The tangent dQ: the entries of dP off the diagonal, and the diagonal that makes the rows sum to 0."""
     diagonal = jnp.eye(dP.shape[-1], dtype=bool)[None]
     off = jnp.where(diagonal, 0, dP)
     return jnp.where(diagonal, -off.sum(-1, keepdims=True), off)
@@ -219,7 +228,7 @@ def _derivative(
 @jax.custom_batching.custom_vmap
 @jax.jit
 def _tiled(P: Float[Array, "b n n"]) -> Float[Array, "b n"]:
-    """A pass over tiles of matrices; the last one overlaps its neighbour rather than being padded, which would copy everything."""
+    """A pass over tiles of matrices. The last tile overlaps the one before it, because padding would copy everything."""
     b, n, _ = P.shape
     few = n <= MOST_STATES
     eliminate = _few if few else _in_two_attempts
@@ -243,7 +252,7 @@ def _more_lanes(axis_size: int, in_batched: list[bool], P: Float[Array, "v b n n
 
 
 def _few(P: Float[Array, "t n n"]) -> Float[Array, "t n"]:
-    """The laws of matrices of few states; what is NaN is found once more towards a state of a closed class."""
+    """The stationary distributions of matrices of few states. A NaN is computed once more, towards a state of a closed class."""
     pi = eliminate_unrolled(P)
 
     def once_more() -> Float[Array, "t n"]:
@@ -255,7 +264,7 @@ def _few(P: Float[Array, "t n n"]) -> Float[Array, "t n"]:
 
 
 def _in_two_attempts(P: Float[Array, "t n n"]) -> Float[Array, "t n"]:
-    """The same of more states, in a loop of one turn or two: the elimination, most of the program, is compiled once."""
+    """`_few` for more states, as a loop of one or two turns, so that the elimination (most of the program) is compiled once."""
 
     def attempt(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         turn, at, pi = state
@@ -271,6 +280,7 @@ def _in_two_attempts(P: Float[Array, "t n n"]) -> Float[Array, "t n"]:
 
 
 def _eliminate_in_panels(A: Float[Array, "b n n"]) -> Float[Array, "b n"]:
+    """The stationary distributions by elimination in panels, towards state 0."""
     hi = A.shape[-1]
     panels = min(_PANELS, -(-(hi - 1) // _PANEL))
     width = -(-(hi - 1) // max(panels, 1))
@@ -291,7 +301,10 @@ def _eliminate_in_panels(A: Float[Array, "b n n"]) -> Float[Array, "b n"]:
 
 
 def _inverse(A: Float[Array, "b w w"], leaving: Float[Array, "b w"]) -> Float[Array, "b w w"]:
-    """(D - A)^{-1} in place without subtraction, D the off-diagonal row sums of A plus `leaving`; the batch on the last axis."""
+    """(D - A)^{-1} in place without subtraction, with the batch on the last axis.
+
+    D holds the off-diagonal row sums of A plus `leaving`.
+    """
     w = A.shape[-1]
     row, column = jnp.arange(w, dtype=jnp.int32)[:, None], jnp.arange(w + 1, dtype=jnp.int32)[:, None]
 
@@ -308,48 +321,60 @@ def _inverse(A: Float[Array, "b w w"], leaving: Float[Array, "b w"]) -> Float[Ar
         return W, *row_and_column(W, w - 2 - i)
 
     W = jnp.concatenate([A.transpose(1, 2, 0), leaving.T[:, None]], axis=1)
-    start = (W, *row_and_column(W, jnp.int32(w - 1)))  # with its row and column beside it, W is updated in place, without a copy
+    # the row and the column are carried so that W is updated in place, without a copy
+    start = (W, *row_and_column(W, jnp.int32(w - 1)))
     return jax.lax.fori_loop(0, w, pivot, start)[0][:, :w].transpose(2, 0, 1)
 
 
 def product(A: Float[Array, "b i j"], B: Float[Array, "b j k"]) -> Float[Array, "b i k"]:
+    """The matrix product of each pair in full precision."""
     return jax.lax.dot_general(A, B, (((2,), (1,)), ((0,), (0,))), precision=jax.lax.Precision.HIGHEST)
 
 
-_DENSE_STATES = 2048  # up to here a sparse chain is made dense for GTH
-_DENSE_AT_MOST = 8192  # and up to here where the sparse solve cannot be trusted: 512 MiB
+_DENSE_STATES = 2048  # a sparse chain of at most so many states is made dense for GTH
+_DENSE_AT_MOST = 8192  # the same limit if the sparse solve is not accurate enough: 512 MiB
 _RESIDUAL = 1e-12
-_VISITS = 1e7  # nine digits are left
-_VISITS_OF_MANY = 1e10  # six, where the chain has too many states for GTH
+_VISITS = 1e7  # the solve keeps nine digits
+_VISITS_OF_MANY = 1e10  # it keeps six: for chains with too many states for GTH
 
 
 @checking_itself
 def stationary_distribution(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n"]:
-    """The stationary distribution of each matrix.
+    """The stationary distribution of each chain: pi = pi P, pi >= 0, sum pi = 1.
 
-    Shapes (*batch, n, n) -> (*batch, n), n >= 2, in the type of the input: a JAX array gives a JAX array, NumPy gives NumPy
-    (float64 unless float32). Under jit, vmap and scan; differentiable to any order (off the diagonal: a row's diagonal entry is what the
-    others leave).
-    Zero on transient states. Raises ValueError for a matrix that is not stochastic (rows within 1e-9 of 1 in float64, 1e-5 in
-    float32) and for one with several closed classes, which it names. Under a trace nothing is checked: there several closed classes
-    make that matrix's result NaN.
+    Works under jit, vmap and scan; differentiable to any order in the entries off the diagonal (a diagonal entry is 1 minus the others of
+    its row). A trace checks nothing: a matrix with several closed classes gives NaN.
 
-    >>> import numpy as np
-    >>> from dpjax.chains import stationary_distribution
-    >>> stationary_distribution(np.array([[0.9, 0.1], [0.3, 0.7]])).round(12).tolist()
-    [0.75, 0.25]
+    Args:
+        P: Transition matrices, (*batch, n, n), n >= 2. Rows must sum to 1 within 1e-9 in float64, 1e-5 in float32.
+
+    Returns:
+        Stationary distributions, (*batch, n), zero on transient states. A JAX array gives a JAX array; NumPy gives NumPy (float64 unless P
+        is float32).
+
+    Raises:
+        InputError: A matrix is not stochastic, or has several closed classes, which the error names.
+
+    Source:
+        Grassmann, Taksar and Heyman (1985); see the module.
+
+    Example:
+        >>> import numpy as np
+        >>> from dpjax.chains import stationary_distribution
+        >>> stationary_distribution(np.array([[0.9, 0.1], [0.3, 0.7]])).round(12).tolist()
+        [0.75, 0.25]
     """
     return finite_stationary(P)
 
 
 def finite_stationary(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n"]:
-    """`gth`, checked, its NaN done again in float64; several closed classes are a ValueError.
+    """`gth` with checks. A NaN is computed again in float64; several closed classes raise InputError.
 
-    A trace gets `gth`, and NaN where an entry is negative or NaN.
+    A trace returns `gth`, and NaN where an entry is negative or NaN.
     """
     if isinstance(P, jax.core.Tracer):
         return jnp.where((P >= 0).all((-2, -1))[..., None], gth(P), jnp.nan)
-    with jax.debug_nans(False):  # a NaN is a mark here, which is looked at below
+    with jax.debug_nans(False):  # here a NaN marks a failure, which is handled below
         pi = gth(P)
         least, gap, failed = np.asarray(_marks(P, pi))
     refuse(P, least, gap)
@@ -364,12 +389,15 @@ def finite_stationary(P: Float[Array, "*batch n n"]) -> Float[Array, "*batch n"]
 
 @jax.jit
 def _marks(P: Float[Array, "*batch n n"], pi: Float[Array, "*batch n"]) -> Float[Array, " marks"]:
-    """What the host must know before it trusts the laws: the `faults` of P, and 1 where some law is NaN, else 0."""
+    """The numbers that the host needs to accept a result: the `faults` of P, and 1 if a distribution is NaN, else 0."""
     return jnp.stack([*faults(P), jnp.isnan(pi[..., 0]).any().astype(P.dtype)])
 
 
 def _of_one_closed_class(P: Float[np.ndarray, "n n"], name: str) -> Float[np.ndarray, " n"]:
-    """The law of a matrix whose mean times pass the range of its type, in float64; several closed classes are refused."""
+    """The distribution, in float64, of a matrix whose mean times exceed the range of its dtype.
+
+    Several closed classes are an error.
+    """
     states = only_closed_class(P, name)
     pi = np.zeros(P.shape[0], P.dtype)
     with jax.enable_x64(True), jax.debug_nans(False):
@@ -379,23 +407,23 @@ def _of_one_closed_class(P: Float[np.ndarray, "n n"], name: str) -> Float[np.nda
         invalid(
             name,
             None,
-            "raise its smallest entries, or set them to 0",
-            problem="is so nearly reducible that a mean time passes the range of float64",
+            "increase its smallest entries, or set them to 0",
+            problem="is so nearly reducible that a mean time is beyond the range of float64",
         )
     return pi
 
 
 def only_closed_class(P: Any, name: str, labels: tuple[Any, ...] | None = None) -> np.ndarray:
-    """The states of the closed class of `P`, dense or sparse; several are a ValueError that names them."""
+    """The states of the one closed class of `P`, dense or sparse. InputError names several."""
     closed = closed_classes(P)
     if len(closed) > 1:
         text = f"reducible, with {len(closed)} closed classes: {describe(closed, labels)}"
-        invalid(name, text, "each has a stationary distribution of its own: keep one, MarkovChain's closed_class(label)")
+        invalid(name, text, "each class has its own stationary distribution: keep one class, with MarkovChain.closed_class(label)")
     return closed[0]
 
 
 def stationary_of_chain(P: Any, labels: tuple[Any, ...] | None = None) -> Float[np.ndarray, " n"]:
-    """The stationary distribution of one float64 matrix, dense or sparse, on the host; classes in errors are named by label."""
+    """The stationary distribution of one float64 matrix, dense or sparse, on the host. Errors name classes by label."""
     states = only_closed_class(P, "the chain", labels)
     pi, part = np.zeros(P.shape[0]), restrict(P, states)
     if len(states) == 1:
@@ -408,14 +436,15 @@ def stationary_of_chain(P: Any, labels: tuple[Any, ...] | None = None) -> Float[
 
 
 def _sparse_solve(P: sparse.csr_array) -> Float[np.ndarray, " n"]:
-    """pi relative to a frequent state's, from the equations of the others, then normalised and checked; or by GTH, where it cannot be trusted.
+    """The stationary distribution of a sparse chain: a checked sparse solve, or GTH where the solve is not accurate enough.
 
-    The first pivot is the state with the largest column of P; where another one comes out more frequent, that one is the pivot of a second
-    solve. A rare pivot loses its own digits: all others are found relative to it.
+    The solve gives pi relative to the pivot, a frequent state, from the equations of the other states; then it is normalised and checked.
+    The first pivot is the state with the largest column of P. If another state comes out more frequent, it is the pivot of a second solve.
+    A rare pivot would lose digits, because all other entries are found relative to it.
 
-    A residual says little where the chain is nearly decomposable: the solve subtracts, and loses log10 of the mean number of visits between two
-    visits of the pivot in digits. That number is ||(I - P_KK)^{-1}||, estimated from the factors (Higham and Tisseur 2000). Above `_VISITS` the
-    chain is made dense for GTH, which subtracts nothing, up to `_DENSE_AT_MOST` states; beyond them it is refused.
+    A small residual proves little in a nearly decomposable chain. The solve subtracts, and loses log10 of the mean number of visits between
+    two visits of the pivot in digits. That number is ||(I - P_KK)^{-1}||, estimated from the factors (Higham and Tisseur 2000). Above
+    `_VISITS` the chain is made dense for GTH, which subtracts nothing, up to `_DENSE_AT_MOST` states. A larger chain is an error.
     """
     first = int(np.argmax(P.sum(axis=0)))
     pi, visits = _solved_without(P, first)
@@ -428,20 +457,23 @@ def _sparse_solve(P: sparse.csr_array) -> Float[np.ndarray, " n"]:
         return pi
     if not small:
         problem = f"is too nearly decomposable to be solved sparse (mean visits of {visits:.1e} or a residual of {residual:.1e})"
-        remedy = f"take fewer states: up to {_DENSE_AT_MOST} it is eliminated without loss of digits"
+        remedy = f"use fewer states: GTH, which loses no digits, handles up to {_DENSE_AT_MOST}"
         invalid("the chain", None, remedy, problem=problem)
     return np.asarray(stationary_distribution(P.toarray()))
 
 
 def _solved_without(P: sparse.csr_array, pivot: int) -> tuple[Float[np.ndarray, " n"], float]:
-    """The law with pi_K (I - P_KK) = pi_p P_pK for K = all states but p, the pivot, and the estimated norm of the inverse; NaN if singular."""
+    """The distribution with pi_K (I - P_KK) = pi_p P_pK, and the estimated norm of the inverse; NaN if singular.
+
+    K is all states but p, the pivot.
+    """
     from scipy.sparse.linalg import LinearOperator, onenormest, splu
 
     others = np.delete(np.arange(P.shape[0]), pivot)
     system = sparse.csc_matrix((sparse.eye_array(len(others)) - P[others][:, others]).T)
     try:
         factors: Any = splu(system)
-    except RuntimeError:  # an exact 0 among the pivots
+    except RuntimeError:  # a pivot is exactly 0
         return np.full(P.shape[0], np.nan), np.inf
     weights = np.ones(P.shape[0])
     weights[others] = factors.solve(P[[pivot]][:, others].toarray()[0])

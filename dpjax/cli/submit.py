@@ -222,6 +222,7 @@ class Job:
     log: str
 
     def __call__(self) -> None:
+        """Run the command, pass SIGTERM on to it, and exit with its code."""
         stop = _Stop()
         before = signal.signal(signal.SIGTERM, stop.ask)
         try:

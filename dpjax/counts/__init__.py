@@ -1,13 +1,13 @@
-"""Mechanisms on a table of counts: one protocol, one registry, and every implementation of it.
+"""Mechanisms on a table of counts: one protocol, one registry, and all implementations.
 
-protocol           what a mechanism says of itself, what a release draws with, and the registry
-neighbours         the neighbouring relation and its protected unit, as one value
-pseudocount        Dirichlet rows with a public pseudo-count (Theorem 7); `accountant` states what they cost, for records and for persons
-dirichlet          the first paper's Dirichlet rows, totals and floor public
-discrete_laplace, discrete_gaussian   noisy counts; `noise` holds what they share
-uniform            the guess that needs no data
-postprocess        from noisy counts to the simplex; exact expected errors, and those from public numbers alone
-composition        repeated releases
+- `protocol`: the interface of a mechanism and of the exact sampler of a release; the registry
+- `neighbours`: the neighbouring relation and its protected unit, as one value
+- `pseudocount`: Dirichlet rows with a public pseudo-count (Theorem 7); `accountant` gives their privacy, for records and for persons
+- `dirichlet`: the Dirichlet rows of the first paper, with public totals and floor
+- `discrete_laplace`, `discrete_gaussian`: noisy counts; `noise` is their common part
+- `uniform`: the guess that needs no data
+- `postprocess`: from noisy counts to the simplex; expected errors, exact or from public numbers
+- `composition`: repeated releases
 
 To add a mechanism, write one file and register it with one line: docs, "Add a mechanism on counts".
 """

@@ -1,4 +1,4 @@
-"""The accountant of pseudo-counts (Theorem 7): delta of one record, exactly, and the least pseudo-count that a target needs.
+"""The accountant of pseudo-counts (Theorem 7): the delta of a record and of a person, and the least pseudo-count that a target needs.
 
 Each row of counts is released as a draw of Dirichlet(s (counts + alpha)). Replacing any record by any other, in the same row or another,
 costs at most Theorem 6's curve with k eta -> s alpha and h -> s. Adding or removing one record costs the larger of the two divergences
@@ -10,33 +10,32 @@ delta(epsilon) falls to
     replace      e^{-alpha epsilon} / (2 alpha + 1)
     add-remove   e^{-alpha epsilon} alpha^alpha / (alpha + 1)^{alpha + 1},
 
-both strictly decreasing in alpha, from 1 at alpha = 0. The least pseudo-count is where the limit equals delta: no scale meets the target
-there or below, some scale does above. That delta is never under its limit rests on its growth with s, found numerically. Derivation: the
-docs, "Dirichlet".
+both strictly decreasing in alpha, from 1 at alpha = 0. The least pseudo-count is the alpha at which the limit equals delta. At or below it
+no scale meets the target; above it some scale does. That delta is never below its limit rests on its growth with s, which was found
+numerically. Derivation: the docs, "Dirichlet". A smallest cell of m records that is publicly known plays the part of alpha in Theorem 6, so
+this is also the least m.
 
-A smallest cell of m records that is publicly known plays alpha's part in Theorem 6, so this is the least m too.
-
-What the records of one person cost with pseudo-counts (Theorem 7): the worst spreading over cells, as a computed bound, and group privacy.
-
-One person's records (at most m, at most r of them in a row) are replaced by any others (at most m, at most r in a row). What both have in
-common stays; cell j loses or gains d_j records. Independent Gammas of shapes s (count + alpha) dominate the release (Theorem 7), and
-Gamma(s (c + alpha + d)) = Gamma(s (alpha + d)) + an independent Gamma(s c), the latter of the same law in both databases: counts 0 are
-worst in every touched cell at once. What is left is a product over the touched cells, by two partitions p (lost) and q (gained):
+*One person's records* (at most m, at most r of them in a row) are replaced by any others (at most m, at most r in a row). The records in
+common stay; cell j loses or gains d_j records. Independent Gammas of shapes s (count + alpha) dominate the release (Theorem 7), and Gamma(s
+(c + alpha + d)) = Gamma(s (alpha + d)) + an independent Gamma(s c). The latter has the same law in both databases, so counts of 0 in every
+touched cell are the worst case. What remains is a product over the touched cells, for two partitions p (lost) and q (gained):
 
     P = prod_i Gamma(s alpha + s p_i) x prod_j Gamma(s alpha),   Q = prod_i Gamma(s alpha) x prod_j Gamma(s alpha + s q_j).
 
-Fewer than m records are a marginal of m: append cells of one record. So delta(eps) is at most the largest over pairs of partitions of m into
-parts of at most r, both orders, which covers both directions. Adding or removing a person: one of the two partitions is empty.
+Fewer than m records are a marginal of m: append cells of one record. So delta(eps) is at most the largest value over pairs of partitions of
+m into parts of at most r, in both orders, which covers both directions. If a person is added or removed, one of the two partitions is
+empty.
 
-*Computed from above.* delta = E_P (1 - e^eps prod_i Y_i)^+, Y_i = dQ/dP of cell i, independent; it is convex and falls in each Y_i >= 0. On a grid
-of losses of width w the mass of a cell between two points is split among the two so that E Y stays (a mean-preserving spread: delta rises), the
-split shifted to the larger loss by more than its round-off; losses below the grid move up to its end, those above it count as infinite. The
-laws of sums come from Fourier transforms, whose round-off, at most sqrt(N) log2(N) times the machine's a cell, is added.
+*Computed from above.* delta = E_P (1 - e^eps prod_i Y_i)^+, with independent Y_i = dQ/dP of cell i. It is convex and decreasing in each Y_i
+>= 0. On a grid of losses of width w, the mass of a cell between two points is split between them so that E Y stays (a mean-preserving
+spread: delta rises). The split is shifted to the larger loss by more than its round-off. Losses below the grid move up to its end; losses
+above it count as infinite. The laws of sums come from Fourier transforms, whose round-off, at most sqrt(N) log2(N) times the machine's for
+a cell, is added.
 
-*A person of at most m records.* `spread_delta` bounds the worst spreading of m records, m up to 10. Group privacy is valid for every m: in g
-steps of at most b = ceil(m/g) records, each (epsilon/g, delta')-private, a person costs (epsilon, delta' (e^epsilon - 1)/(e^(epsilon/g) - 1)).
-`person_cost` takes the smaller delta of g = m (steps of one record, exact) and the smallest g whose steps `spread_delta` can bound (g = 1 up to
-m = 10).
+*A person of at most m records.* `spread_delta` bounds the worst spreading of m records, for m up to 10. Group privacy is valid for every m:
+if each of g steps of at most b = ceil(m/g) records is (epsilon/g, delta')-private, a person costs (epsilon, delta' (e^epsilon -
+1)/(e^(epsilon/g) - 1)). `person_cost` returns the smaller delta of two choices: g = m (steps of one record, exact), and the smallest g
+whose steps `spread_delta` can bound (g = 1 up to m = 10).
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ from dpjax.simplex.rows import check_one
 def log_pseudocount_delta(
     epsilon: Float[Array, "*shape"], scale: Float[Array, "*shape"], pseudocount: Float[Array, "*shape"]
 ) -> Float[Array, "*shape"]:
-    """log delta(epsilon) of Theorem 7 for replacement, pure and differentiable; for float64."""
+    """log delta(epsilon) of Theorem 7 for replacement. Pure and differentiable; for float64."""
     return log_corner_delta(epsilon, scale, pseudocount, jnp.ones_like(scale))
 
 
@@ -79,7 +78,7 @@ def log_pseudocount_delta(
 def log_add_remove_delta(
     epsilon: Float[Array, "*shape"], scale: Float[Array, "*shape"], pseudocount: Float[Array, "*shape"]
 ) -> Float[Array, "*shape"]:
-    """log delta(epsilon) for adding or removing one record, pure and differentiable; for float64."""
+    """log delta(epsilon) for adding or removing one record. Pure and differentiable; for float64."""
     return log_gamma_hockey_stick(epsilon, scale * pseudocount, scale)
 
 
@@ -101,12 +100,12 @@ _TRACED_EPSILON = {relation: functools.partial(where_curve_passes, curve) for re
 
 
 def traced_record_delta(relation: str, epsilon: Real, scale: Real, pseudocount: Real) -> jax.Array:
-    """delta(epsilon) of Theorem 7 for one record where an argument is traced, unrounded; arguments broadcast."""
+    """delta(epsilon) of Theorem 7 for one record, for traced arguments: unrounded; arguments broadcast."""
     return jnp.exp(in_trace(_TRACED[relation], epsilon, scale, pseudocount))
 
 
 def traced_record_epsilon(relation: str, delta: Real, scale: Real, pseudocount: Real) -> jax.Array:
-    """The epsilon at which that curve passes delta, where an argument is traced, unrounded; arguments broadcast."""
+    """The epsilon at which that curve equals delta, for traced arguments: unrounded; arguments broadcast."""
     return in_trace(_TRACED_EPSILON[relation], delta, scale, pseudocount)
 
 
@@ -127,7 +126,7 @@ _LOG_LIMIT = {"replace": _log_replace_limit, "add-remove": _log_add_remove_limit
 
 
 def _traced_limit(replace: bool, alpha: Array, epsilon: Array) -> Array:
-    """log of the limit of delta for s -> 0, falling in alpha: 0 at alpha = 0."""
+    """log of the limit of delta for s -> 0: decreasing in alpha, 0 at alpha = 0."""
     if replace:
         return -alpha * epsilon - jnp.log1p(2 * alpha)
     large, small = jnp.where(alpha > 1, alpha, 1.0), jnp.where((alpha > 0) & (alpha <= 1), alpha, 1.0)
@@ -141,14 +140,26 @@ _TRACED_LEAST = {
 
 
 def least_pseudocount(*, epsilon: Real, delta: Real, adjacency: str = "replace") -> Any:
-    """The pseudo-count, in records, above which some scale is (epsilon, delta)-private and at which none is; to 1e-13 relative.
+    """The pseudo-count, in records, above which some scale is (epsilon, delta)-private and at or below which none is.
 
-    epsilon >= 0 (nats) and delta in (0, 1) are single numbers; it depends on nothing else. Not rounded to a safe side, and not clipped:
-    `PseudocountMechanism.calibrate` verifies what it returns, and takes pseudo-counts from 1e-6 to 1e12. Theorem 7, the limit s -> 0.
-    Traced: in the dtype of what is traced, with the derivatives of the implicit function.
+    Relative error 1e-13. It is not rounded to a safe side and not clipped; `PseudocountMechanism.calibrate` verifies what it returns and
+    accepts pseudo-counts from 1e-6 to 1e12. A traced argument gives a value in its dtype, with the derivatives of the implicit function.
 
-    >>> round(least_pseudocount(epsilon=1.0, delta=1e-6), 3)
-    10.706
+    Args:
+        epsilon: Nats, one number, at least 0.
+        delta: One number, strictly between 0 and 1.
+        adjacency: "replace" or "add-remove".
+
+    Raises:
+        InputError: An argument is out of range.
+
+    Source:
+        Theorem 7, in the limit s -> 0.
+
+    Example:
+        >>> from dpjax.counts import least_pseudocount
+        >>> round(least_pseudocount(epsilon=1.0, delta=1e-6), 3)
+        10.706
     """
     from scipy.optimize import brentq
 
@@ -160,24 +171,24 @@ def least_pseudocount(*, epsilon: Real, delta: Real, adjacency: str = "replace")
         return nan_unless(held, in_trace(_TRACED_LEAST[adjacency], target, point))
     e, d = float(check_epsilon(epsilon)), float(check_delta(delta))
     log_limit, log_delta = _LOG_LIMIT[adjacency], math.log(d)
-    # twice what either factor of the limit asks for alone: the root lies below, also where rounding has the last word
+    # twice the root for either factor of the limit alone: the root lies below, also with rounding
     most = min(1 / d, -2 * log_delta / e) if e > 0 else 1 / d
     return float(brentq(lambda alpha: log_limit(e, alpha) - log_delta, _ABOVE_ZERO, most, xtol=_NEAR, rtol=_RELATIVE, maxiter=2000))
 
 
-LARGEST = 10  # records whose spreadings are gone through
-_TAIL = 1e-13  # mass of one cell beyond the grid, where the grid's length allows
+LARGEST = 10  # the most records whose spreadings are all tried
+_TAIL = 1e-13  # mass of one cell beyond the grid, if the grid's length allows
 _LONGEST = 2**15  # grid points on one side
-_WIDEST = 64.0  # nats of a step, whose exponential is taken
-_LARGEST_SHAPE = 1e5  # up to which SciPy's incomplete Gamma functions keep _SPLIT beyond 4.5 standard deviations
-_LOW = -60.0  # log x under which P(X < x) = x^shape / Gamma(shape + 1), to 1e-26
+_WIDEST = 64.0  # the widest step in nats; its exponential must stay in range
+_LARGEST_SHAPE = 1e5  # up to here SciPy's incomplete Gamma functions are accurate to _SPLIT beyond 4.5 standard deviations
+_LOW = -60.0  # below this log x, P(X < x) = x^shape / Gamma(shape + 1) to 1e-26
 _SPLIT = 1e-8  # more than the relative round-off of a cell's mass
 
 Partition = tuple[int, ...]
 
 
 class _Cell(NamedTuple):
-    """A cell's loss on the grid -K, ..., K, as Fourier transforms: records lost, records gained, and their infinite masses."""
+    """The loss of a cell on the grid -K, ..., K, as Fourier transforms, for records lost and gained, with the infinite masses."""
 
     lost: np.ndarray
     gained: np.ndarray
@@ -187,10 +198,12 @@ class _Cell(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def partitions(total: int, largest: int) -> tuple[Partition, ...]:
-    """The ways to write `total` as a sum of falling whole numbers from 1 to `largest`.
+    """The ways to write `total` as a sum of non-increasing whole numbers from 1 to `largest`.
 
-    >>> partitions(4, 2)
-    ((2, 2), (2, 1, 1), (1, 1, 1, 1))
+    Example:
+        >>> from dpjax.counts.accountant import partitions
+        >>> partitions(4, 2)
+        ((2, 2), (2, 1, 1), (1, 1, 1, 1))
     """
     if total == 0:
         return ((),)
@@ -200,9 +213,15 @@ def partitions(total: int, largest: int) -> tuple[Partition, ...]:
 def spread_delta(
     epsilon: float, scale: float, pseudocount: float, spreads: Sequence[Partition], *, one_sided: bool = False, steps: int = 16
 ) -> float:
-    """An upper bound of the largest delta(epsilon) over pairs of these partitions; one_sided: over single ones, in both directions.
+    """An upper bound on the largest delta(epsilon) over pairs of these partitions. It is 1 if the shapes exceed 1e5.
 
-    steps: grid points in a standard deviation of one record's loss, and in epsilon; more are tighter. 1 where the shapes are beyond 1e5.
+    Args:
+        epsilon: Nats.
+        scale: The scale s.
+        pseudocount: The pseudo-count alpha.
+        spreads: The partitions of a person's records.
+        one_sided: Whether to use single partitions in both directions (a person added or removed) instead of pairs.
+        steps: Grid points in a standard deviation of one record's loss, and in epsilon. More points give a tighter bound.
     """
     a = scale * pseudocount
     largest = max(max(p) for p in spreads)
@@ -226,7 +245,7 @@ def spread_delta(
         worst = float(np.max(found))
     else:
         curve = _curve(gained, width)  # at losses -longest K, ..., longest K
-        ahead = min(at, curve.shape[1])  # past the grid delta is 0, however far
+        ahead = min(at, curve.shape[1])  # delta is 0 everywhere beyond the grid
         shifted = np.pad(curve[:, ahead:], ((0, 0), (0, ahead)))  # delta of the gained cells at epsilon + loss
         worst = float(np.max(lost @ shifted[:, ::-1].T + 1 - np.outer(lost_finite, gained_finite)))
     cells_in_all = longest * (1 if one_sided else 2)
@@ -234,7 +253,7 @@ def spread_delta(
 
 
 def _grid(epsilon: float, a: float, scale: float, largest: int, fineness: int) -> tuple[float, int]:
-    """The width of a step, a whole share of epsilon, and how many steps lie on each side of 0."""
+    """The width of a step, which divides epsilon, and the number of steps on each side of 0."""
     deviation = scale * math.sqrt(float(special.polygamma(1, a)))
     steps = math.ceil(epsilon * fineness / min(deviation, epsilon, _WIDEST * fineness))
     h = scale * largest
@@ -246,7 +265,7 @@ def _grid(epsilon: float, a: float, scale: float, largest: int, fineness: int) -
 
 
 def _cell(a: float, h: float, width: float, reach: int, length: int) -> _Cell:
-    """Gamma(a + h) against Gamma(a), loss h log x + log Gamma(a) - log Gamma(a + h)."""
+    """The cell Gamma(a + h) against Gamma(a), with the loss h log x + log Gamma(a) - log Gamma(a + h)."""
     points = np.arange(-reach, reach + 1)
     logs = (points * width - (special.gammaln(a) - special.gammaln(a + h))) / h
     (big, big_below, big_above), (small, small_below, small_above) = (_masses(shape, logs) for shape in (a + h, a))
@@ -259,7 +278,7 @@ def _cell(a: float, h: float, width: float, reach: int, length: int) -> _Cell:
 
 
 def _masses(shape: float, logs: np.ndarray) -> tuple[np.ndarray, float, float]:
-    """Gamma(shape)'s mass between neighbours of e^logs, below the first and above the last."""
+    """The mass of Gamma(shape) between neighbours of e^logs, below the first and above the last."""
     x = np.exp(np.clip(logs, _LOW, 700.0))
     low = logs < _LOW
     below = np.where(low, np.exp(np.minimum(shape * logs - special.gammaln(shape + 1), 0.0)), special.gammainc(shape, x))
@@ -269,8 +288,8 @@ def _masses(shape: float, logs: np.ndarray) -> tuple[np.ndarray, float, float]:
 
 
 def _split(p: np.ndarray, q: np.ndarray, upper: np.ndarray, width: float) -> np.ndarray:
-    """Masses on the grid: those between two points shared out so that the mean of dQ/dP stays or falls."""
-    with np.errstate(over="ignore", invalid="ignore"):  # where p is next to nothing
+    """Masses on the grid: each mass between two points is shared so that the mean of dQ/dP stays or falls."""
+    with np.errstate(over="ignore", invalid="ignore"):  # for tiny p
         mean = np.divide(q, p, out=np.zeros_like(q), where=p > 0)
         share = (np.exp(np.log(np.maximum(mean, 1e-320)) + upper) - 1 - _SPLIT) / math.expm1(width)
     down = np.clip(share, 0.0, 1.0) * p
@@ -295,11 +314,11 @@ def _curve(law: np.ndarray, width: float) -> np.ndarray:
 SPREADS = "the worst spreading of a person's records over cells, computed from above"
 GROUP = "group privacy over single records"
 STEPS = "group privacy over groups of records, the worst spreading of each computed from above"
-_QUICK, _FINE = 8, 16  # steps of the grid
+_QUICK, _FINE = 8, 16  # grid points in a standard deviation
 
 
 class Cost(NamedTuple):
-    """A person's delta at some epsilon, an upper bound, and by which argument."""
+    """An upper bound on a person's delta at some epsilon, and the argument used."""
 
     delta: float
     accountant: str
@@ -309,13 +328,18 @@ class Cost(NamedTuple):
 def person_cost(
     epsilon: float, scale: float, pseudocount: float, bound: PersonBound, adjacency: str = "replace", *, quick: bool = False
 ) -> Cost:
-    """What a person costs with pseudo-counts and at most `bound` records each; an upper bound of delta(epsilon).
+    """An upper bound on delta(epsilon) for a person with pseudo-counts and records within `bound`.
 
-    adjacency: a person "replace"d by any other, or one added or removed ("add-remove"). quick: only the two extreme spreadings are
-    looked at, for a search; that is no bound.
+    Args:
+        epsilon: Nats.
+        scale: The scale s.
+        pseudocount: The pseudo-count alpha.
+        bound: The public bound on a person's records.
+        adjacency: "replace" (a person replaced by any other) or "add-remove" (a person added or removed).
+        quick: Whether to look only at the two extreme spreadings, for a search. The result is then not a bound.
     """
     m = bound.records
-    if epsilon == 0:  # total variation, which adds over the steps
+    if epsilon == 0:  # delta is then total variation, which adds over the steps
         return Cost(min(1.0, m * _single(0.0, scale, pseudocount, adjacency)), GROUP)
     fewest = next(g for g in range(1, m + 1) if math.ceil(m / g) <= LARGEST)
     costs = [Cost(_grouped(epsilon, m, lambda e: _single(e, scale, pseudocount, adjacency)), GROUP)]
@@ -339,14 +363,14 @@ def _single(epsilon: float, scale: float, pseudocount: float, adjacency: str) ->
 
 
 def _grouped(epsilon: float, steps: int, delta: Callable[[float], float]) -> float:
-    """delta of `steps` steps from that of one, both at their share of epsilon, rounded up."""
+    """The delta of `steps` steps, rounded up, from the delta of one step at its share of epsilon."""
     share = epsilon if steps == 1 else math.nextafter(epsilon / steps, 0.0)
     factor = 1.0 if steps == 1 else math.expm1(epsilon) / math.expm1(share) * (1 + 1e-12) if epsilon < 700 else math.inf
     return min(1.0, delta(share) * factor)
 
 
 def _extremes(size: int, most: int) -> tuple[Partition, ...]:
-    """All in as few cells as may be, and each in a cell of its own."""
+    """The two extreme spreadings: all records in as few cells as possible, and each record in its own cell."""
     largest = min(size, most)
     heap = (largest,) * (size // largest) + ((size % largest,) if size % largest else ())
     return heap, (1,) * size

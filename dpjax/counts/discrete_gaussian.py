@@ -6,26 +6,26 @@ Every count of the public support gets independent noise Z, P(Z = z) proportiona
 
     delta(eps) = sum over x with (1 + 2x)/(2v) > eps of p(x) (1 - e^(eps - (1 + 2x)/(2v))).
 
-*Replacing a record* moves one count by -1 and another by +1, wherever they lie. The loss depends on D = Y - X only, the difference
-of the two noises: it is (1 + D)/v. With x^2 + (x + d)^2 = 2 (x + d/2)^2 + d^2/2,
+*Replacing a record* moves one count by -1 and another by +1, wherever they lie. The loss depends only on the difference D = Y - X of the
+two noises: it is (1 + D)/v. With x^2 + (x + d)^2 = 2 (x + d/2)^2 + d^2/2,
 
     P(D = d) = e^(-d^2/(4v)) theta_d / Z^2,   theta_d = sum_x e^(-(x + d/2)^2/v),   Z = sum_x e^(-x^2/(2v)),
 
-and theta_d takes two values, for even and odd d. So
+and theta_d has two values, for even and odd d. So
 
     delta(eps) = sum over d > eps v - 1 of P(D = d) (1 - e^(eps - (1 + d)/v)).
 
-Both adjacent pairs of either kind are mirror images, so this is the exact curve, for every database. All terms are positive: no
-cancellation but in 1 - e^(-a), by expm1. Sums stop where terms fall below 1e-320 of the largest; claims are rounded up by 1e-12.
+Both adjacent pairs of either kind are mirror images, so this is the exact curve, for every database. All terms are positive. Only 1 -
+e^(-a) cancels, and expm1 computes it. Sums stop where terms fall below 1e-320 of the largest; claims are rounded up by 1e-12.
 
-*A person of several records*: zero-concentrated privacy, rho = L2^2/(2v) with L2 as in `neighbours`, whatever the spreading, and
+*A person of several records*: zero-concentrated privacy, rho = L2^2/(2v) with L2 of `neighbours`, for every spreading, and
 
     delta(epsilon) <= min over a > 1 of e^{(a - 1)(a rho - epsilon)} (1 - 1/a)^a / (a - 1)
 
-(Theorem 4 and Proposition 12 there).
+(Theorem 4 and Proposition 12 of that paper).
 
-*Traced.* The same sums, in blocks of terms whose number follows the variance, unrounded; draws invert a table of fixed width, whose reach
-limits the variance to 6e6.
+*Traced.* The same sums, unrounded, in blocks of terms whose number follows the variance. Draws invert a table of fixed width, which limits
+the variance to 6e6.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ from dpjax.simplex.hockey_stick import where_curve_passes
 
 _SAFETY = 1 + 1e-12
 _REACH = 39.0  # standard deviations: e^(-39^2/2) = 1e-330
-_GRID = 2**20  # variances found by calibration are whole multiples of 1/_GRID below 2^20
-_LARGEST = 1e10  # variance for records
+_GRID = 2**20  # below 2^20, calibrated variances are multiples of 1/_GRID
+_LARGEST = 1e10  # the largest variance for records
 _PERSON_GRID = 1024  # variances for persons are multiples of 1/_PERSON_GRID
 _ULPS = 8 * 2.0**-53
 _TRIES = 12
@@ -80,17 +80,17 @@ def gaussian_delta(epsilon: float, variance: float, adjacency: str = "replace") 
         d = np.arange(first, max(first, 0) + 2 * reach, dtype=np.float64)
         mass = np.exp(-(d**2) / (2 * v)) / np.exp(-(x**2) / (2 * v)).sum()
         loss = (1 + 2 * d) / (2 * v)
-    excess = epsilon - loss - _ULPS * (epsilon + np.abs(loss))  # their difference cancels: rounded to the safe side
+    excess = epsilon - loss - _ULPS * (epsilon + np.abs(loss))  # rounded to the safe side, because the difference cancels
     delta = float((mass * -np.expm1(np.minimum(excess, 0.0))).sum()) * _SAFETY
     return min(1.0, max(delta, np.finfo(np.float64).tiny))
 
 
-_TERMS = 512  # of a sum, in a block
+_TERMS = 512  # terms of a sum in one block
 _Term = Callable[[Array], Array]
 
 
 def _sum_of(term: _Term, first: Array, count: Array) -> Array:
-    """The sum of term(x) over x = first, first + 1, ..., at least `count` of them: forward derivatives only."""
+    """The sum of term(x) over at least `count` values x = first, first + 1, .... Forward derivatives only."""
 
     def add(i: Array, total: Array) -> Array:
         return total + term(first + i.astype(first.dtype) * _TERMS + jnp.arange(_TERMS, dtype=first.dtype)).sum()
@@ -122,7 +122,7 @@ def _log_delta(move: str, epsilon: Array, v: Array) -> Array:
 
 
 def _log_concentrated(epsilon: Array, rho: Array) -> Array:
-    """log of `concentrated_delta`, traced, unrounded: never above 0."""
+    """log of `concentrated_delta`, traced, unrounded; never above 0."""
     orders = jnp.asarray(1 + np.geomspace(1e-3, 1e6, 4000))
     each = (orders - 1) * (orders * rho - epsilon) + orders * jnp.log1p(-1 / orders) - jnp.log(orders - 1)
     return jnp.minimum(each.min(), 0.0)
@@ -134,15 +134,20 @@ _TRACED_EPSILON = {name: functools.partial(where_curve_passes, curve) for name, 
 
 
 def calibrated_variance(epsilon: float, delta: float, adjacency: str = "replace") -> Fraction:
-    """A small variance whose exact delta at epsilon is at most delta: verified at the very fraction that is returned.
+    """A small variance whose exact delta at epsilon is at most delta, verified at the very fraction that is returned.
 
-    The search halves an interval in the logarithm; the curve of the discrete Gaussian need not be monotone at variances far below 1, so
-    what is found is a verified variance, not a proved minimum. A dyadic fraction with at most 53 bits, so that float64 holds it exactly.
+    The search halves an interval in the logarithm. The curve of the discrete Gaussian need not be monotone at variances far below 1, so the
+    result is a verified variance, not a proved minimum. It is a dyadic fraction with at most 53 bits, which float64 represents exactly.
     """
     low, high = 1e-3, 1.0
     while gaussian_delta(epsilon, high, adjacency) > delta:  # ends: the variance passes its limit after 17 turns
         low, high = high, high * 4
-        require(high <= _LARGEST, "(epsilon, delta)", (epsilon, delta), f"its noise has a variance above {_LARGEST:g}: raise them")
+        require(
+            high <= _LARGEST,
+            "(epsilon, delta)",
+            (epsilon, delta),
+            f"its noise has a variance above {_LARGEST:g}: raise epsilon or delta",
+        )
     for _ in range(40):
         middle = math.sqrt(low * high)
         low, high = (low, middle) if gaussian_delta(epsilon, middle, adjacency) <= delta else (middle, high)
@@ -151,7 +156,11 @@ def calibrated_variance(epsilon: float, delta: float, adjacency: str = "replace"
     tried = (exact + Fraction(2**power - 1, grid) for power in range(_TRIES))
     found = next((v for v in tried if gaussian_delta(epsilon, float(v), adjacency) <= delta), None)
     if found is None:
-        invalid("(epsilon, delta)", (epsilon, delta), "no variance near the edge could be verified: move one by a thousandth")
+        invalid(
+            "(epsilon, delta)",
+            (epsilon, delta),
+            "no variance close to the limit could be verified: change epsilon or delta by a thousandth",
+        )
     return found
 
 
@@ -167,7 +176,7 @@ def tail_table(variance: float, dtype: np.dtype) -> np.ndarray:
 
 
 def _traced_table(variance: Array, dtype: np.dtype) -> Array:
-    """`tail_table` of width TAIL for a traced variance; NaN where that is too short."""
+    """`tail_table` of width TAIL for a traced variance; NaN if that is too short."""
     v = jnp.asarray(variance, dtype)
     longest = TAIL**2 / (-2.0 * math.log(float(np.finfo(dtype).tiny)))
     mass = jnp.exp(-(jnp.arange(TAIL, dtype=dtype) ** 2) / (2 * v))
@@ -180,11 +189,11 @@ def _traced_noise(key: Array, like: Array, tail: Array) -> Array:
 
 
 def concentrated_delta(epsilon: float, rho: float) -> float:
-    """delta at epsilon of a rho-zero-concentrated mechanism, rounded up: any order a is valid, the best of many is taken."""
+    """delta at epsilon of a rho-zero-concentrated mechanism, rounded up. Every order a is valid; the best of many is used."""
     orders = 1 + np.geomspace(1e-3, 1e6, 4000)
     ours, other = (orders - 1) * orders * rho, (orders - 1) * epsilon
     log_delta = ours - other + orders * np.log1p(-1 / orders) - np.log(orders - 1)
-    log_delta += _ULPS * (ours + other + 20)  # their difference cancels: rounded to the safe side
+    log_delta += _ULPS * (ours + other + 20)  # rounded to the safe side, because the difference cancels
     return float(min(1.0, max(math.exp(min(float(log_delta.min()), 0.0)) * _SAFETY, sys.float_info.min)))
 
 
@@ -198,7 +207,7 @@ def _concentrated_variance(epsilon: float, delta: float, squared: int) -> Fracti
             high <= LARGEST,
             "(epsilon, delta)",
             (epsilon, delta),
-            "that is too much noise: raise them, or keep fewer records a person",
+            "that is too much noise: raise epsilon or delta, or keep fewer records of a person",
         )
     # ends: each turn halves a whole number
     while high - low > 1:
@@ -210,14 +219,24 @@ def _concentrated_variance(epsilon: float, delta: float, squared: int) -> Fracti
 @frozen_pytree("variance", static=("adjacency", "postprocess"))
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DiscreteGaussianMechanism(NoiseMechanism):
-    """counts -> counts + discrete Gaussian noise -> the simplex. variance: that of the exponent, public.
+    """The mechanism counts -> counts + discrete Gaussian noise -> the simplex.
 
-    A pytree: the variance is a leaf, a float where a Fraction was given, and may be traced. Figures of traced numbers are unrounded, in their
-    dtype, and differentiable; draws are whole-number noise, of derivative 0 in the variance.
+    A pytree: the variance is a leaf, a float if a Fraction was given, and may be traced. Figures of traced numbers are unrounded, in their
+    dtype, and differentiable. Draws are whole-number noise with derivative 0 in the variance.
 
-    >>> m = DiscreteGaussianMechanism.calibrate(epsilon=1.0, delta=1e-6)
-    >>> m.exact_delta(1.0) <= 1e-6
-    True
+    Args:
+        variance: The public parameter v of the exponent, a number or a Fraction, at least 1e-3.
+        adjacency: "replace", "add-remove" or a `Neighbours`.
+        postprocess: "floor" (positive shares) or "project" (the nearest shares).
+
+    Source:
+        Canonne, Kamath and Steinke (2020).
+
+    Example:
+        >>> from dpjax.counts import DiscreteGaussianMechanism
+        >>> m = DiscreteGaussianMechanism.calibrate(epsilon=1.0, delta=1e-6)
+        >>> m.exact_delta(1.0) <= 1e-6
+        True
     """
 
     variance: Any  # a number or a Fraction
@@ -227,7 +246,7 @@ class DiscreteGaussianMechanism(NoiseMechanism):
     name: ClassVar[str] = "discrete-gaussian"
     title: ClassVar[str] = "discrete Gaussian, floored"
     PARAMETERS: ClassVar[Mapping[str, Parameter]] = {
-        "gaussian_variance": Parameter("variance v of the discrete Gaussian noise; 0 where there is none", "records^2")
+        "gaussian_variance": Parameter("variance v of the discrete Gaussian noise; 0 if there is none", "records^2")
     }
 
     def __post_init__(self) -> None:
@@ -236,7 +255,7 @@ class DiscreteGaussianMechanism(NoiseMechanism):
         self._check()
 
     def _check(self) -> None:
-        """The variance, which a pytree brings unchecked."""
+        """Check the variance, which a pytree brings unchecked."""
         most = _LARGEST if self.neighbours.single else float(LARGEST)
         require(np.ndim(self.variance) == 0, "variance", self.variance, "use jax.vmap for a batch", must="be one number")
         if is_traced(self.variance):
@@ -258,7 +277,17 @@ class DiscreteGaussianMechanism(NoiseMechanism):
         adjacency: Neighbours | str = "replace",
         postprocess: str = "floor",
     ) -> DiscreteGaussianMechanism:
-        """On the host: the mechanism of a small variance that is (epsilon, delta)-private, for persons by the concentrated bound."""
+        """On the host: the mechanism of a small variance that is (epsilon, delta)-private; for persons by the concentrated bound.
+
+        Args:
+            epsilon: The target in nats, positive.
+            delta: The target, strictly between 0 and 1.
+            adjacency: "replace", "add-remove" or a `Neighbours`.
+            postprocess: "floor" or "project".
+
+        Raises:
+            InputError: The target needs too much noise.
+        """
         require_concrete((epsilon, delta), "the target", "calibrate outside the transformed function")
         checked_epsilon(epsilon)
         checked_delta(delta)
@@ -271,26 +300,29 @@ class DiscreteGaussianMechanism(NoiseMechanism):
         return cls(variance=variance, adjacency=adjacency, postprocess=postprocess)
 
     def exact_sampler(self, *, epsilon: float, delta: float) -> ExactGaussian:
-        """The sampler of this very variance."""
+        """The sampler with this very variance."""
         return ExactGaussian(epsilon=epsilon, delta=delta, parameter=Fraction(self.variance), neighbours=self.neighbours)
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        """On the host: v."""
+        """On the host: the variance v."""
         self._check()
         return {"gaussian_variance": float(self.variance)}
 
     def _traced(self, curves: Mapping[str, Callable[..., Array]], point: Any) -> Array:
         """A curve of `_TRACED` or its inverse, at `point`."""
         v: Any = self.variance if is_traced(self.variance) else float(self.variance)
-        if is_traced(v):  # no sum of endless length
+        if is_traced(v):  # bounds the length of the sums
             v = jnp.where((v >= 1e-3) & (v <= float(LARGEST)), v, jnp.ones_like(v))
         if self.neighbours.single:
             return in_trace(curves[self.neighbours.relation], point, v)
         return in_trace(curves["person"], point, self.neighbours.l2_squared / (2 * v))
 
     def exact_delta(self, epsilon: Any) -> Any:
-        """delta at epsilon >= 0, rounded up; for persons of several records an upper bound. Traced: unrounded, in the dtype of what is traced."""
+        """delta at epsilon >= 0, rounded up; an upper bound for persons of several records.
+
+        A traced argument gives an unrounded value in its dtype.
+        """
         with conditions() as held:
             self._check()
         if is_traced(epsilon, self.variance):
@@ -303,7 +335,7 @@ class DiscreteGaussianMechanism(NoiseMechanism):
         return concentrated_delta(float(epsilon), float(self.neighbours.l2_squared / (2 * Fraction(self.variance))))
 
     def exact_epsilon(self, delta: Any) -> Any:
-        """The smallest epsilon found whose delta is at most delta; verified. Traced: unrounded, in the dtype of what is traced."""
+        """The smallest epsilon found whose delta is at most delta; verified. A traced argument gives an unrounded value in its dtype."""
         with conditions() as held:
             self._check()
         if is_traced(delta, self.variance):
@@ -324,7 +356,7 @@ class DiscreteGaussianMechanism(NoiseMechanism):
 
     def pmf(self, reach: int) -> Float[np.ndarray, " width"]:
         """On the host: P(Z = z) for z = -reach..reach, float64, not renormalised."""
-        require_concrete(self.variance, "variance", "ask for the law of the noise outside the transformed function")
+        require_concrete(self.variance, "variance", "call it outside the transformed function")
         require(reach >= 0, "reach", reach, "give a whole number, 0 or more")
         self._check()
         v = float(self.variance)
@@ -333,13 +365,13 @@ class DiscreteGaussianMechanism(NoiseMechanism):
 
     @classmethod
     def released(cls, facts: Mapping[str, Any]) -> DiscreteGaussianMechanism:
-        """Noise of the variance that a statement states; LARGEST is that of persons."""
+        """The mechanism with the noise variance of a statement; a variance above 1e10 protects persons."""
         bound = Neighbours("replace", PersonBound(2)) if float(facts["noise_variance"]) > _LARGEST else "replace"
         return cls(variance=float(facts["noise_variance"]), adjacency=bound)
 
     @property
     def noise_variance(self) -> Any:
-        """v, which the variance of the noise does not exceed."""
+        """v, an upper bound on the variance of the noise."""
         self._check()
         return self.variance if is_traced(self.variance) else float(self.variance)
 
@@ -353,7 +385,7 @@ class DiscreteGaussianMechanism(NoiseMechanism):
 
     @classmethod
     def variants(cls) -> Sequence[Variant]:
-        """The floor alone."""
+        """Only the floor."""
         return [Variant(cls.title, {})]
 
 
@@ -362,31 +394,31 @@ register(DiscreteGaussianMechanism, "gaussian")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExactGaussian(NoiseSampler):
-    """Counts plus exact discrete Gaussian noise of the rational variance `parameter`."""
+    """The sampler of counts plus exact discrete Gaussian noise of the rational variance `parameter`."""
 
     name: ClassVar[str] = "discrete-gaussian"
     words: ClassVar[tuple[str, str]] = ("noise_variance", "variance")
 
     @property
     def delta_spent(self) -> float:
-        """An upper bound of delta at epsilon."""
+        """An upper bound on delta at epsilon."""
         return self._delta(self.neighbours)
 
     def replaced(self) -> Replaced | None:
-        """Under "add-remove": the delta of a replacement at the same epsilon, by the same noise."""
+        """For "add-remove": the delta of a replacement at the same epsilon, by the same noise."""
         if self.neighbours.relation == "replace":
             return None
         return Replaced(as_written(self.epsilon), self._delta(Neighbours("replace", self.neighbours.persons)), self.accountant)
 
     def _delta(self, neighbours: Neighbours) -> float:
-        """The exact delta at epsilon for a record; an upper bound for a person of several."""
+        """The exact delta at epsilon for a record; an upper bound for a person of several records."""
         if neighbours.single:
             return gaussian_delta(self.epsilon, float(self.parameter), neighbours.relation)
         return concentrated_delta(self.epsilon, float(neighbours.l2_squared / (2 * self.parameter)))
 
     @property
     def accountant(self) -> str:
-        """Where delta comes from."""
+        """The source of delta."""
         if self.neighbours.single:
             return "exact: the hockey-stick divergence of discrete Gaussian noise, float64 rounded to the safe side (dpjax)"
         return "zero-concentrated privacy by the L2 sensitivity, converted to (epsilon, delta), float64 rounded to the safe side (dpjax)"

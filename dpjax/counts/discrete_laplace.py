@@ -1,17 +1,17 @@
-"""Discrete Laplace (two-sided geometric) noise on counts: the practitioner's pure baseline (Ghosh, Roughgarden, Sundararajan 2009).
+"""Discrete Laplace (two-sided geometric) noise on counts: the usual pure baseline (Ghosh, Roughgarden, Sundararajan 2009).
 
-Every count of the public support gets independent noise Z, P(Z = z) proportional to e^(-|z|/b). Changing one count by 1 changes the
-log probability of any output by at most 1/b.
+Every count of the public support gets independent noise Z, P(Z = z) proportional to e^(-|z|/b). A change of one count by 1 changes the log
+probability of any output by at most 1/b.
 
     adjacency        counts that change            scale b          guarantee
     "replace"        one by -1, another by +1      2 / epsilon      (epsilon, 0), exactly attained
     "add-remove"     one by 1                      1 / epsilon      (epsilon, 0), exactly attained
 
-b = L1/epsilon for persons too, L1 as in `neighbours`; pure, and attained. For a release b is L1 over the decimal that epsilon prints as,
-in rationals, and the noise is drawn in whole numbers.
+For persons also b = L1/epsilon, with L1 of `neighbours`; the guarantee is pure and attained. For a release b is L1 divided by the decimal
+that epsilon prints as, in rationals, and the noise is drawn in whole numbers.
 
-"replace" covers any record replaced by any other, in the same row or another; "add-remove" one record more or fewer, and a replacement at
-twice epsilon only. Totals, empty rows and zero cells are private under both. Nothing is assumed of the counts.
+"replace" covers any record replaced by any other, in the same row or another. "add-remove" covers one record more or fewer, and a
+replacement at twice epsilon. Totals, empty rows and zero cells are private under both. Nothing is assumed about the counts.
 """
 
 from __future__ import annotations
@@ -49,12 +49,22 @@ def laplace_noise(key: Key[Array, ""], like: Float[Array, "*shape"], scale: Floa
 @frozen_pytree("epsilon", static=("adjacency", "postprocess"))
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DiscreteLaplaceMechanism(NoiseMechanism):
-    """counts -> counts + discrete Laplace noise -> the simplex. epsilon > 0, nats; postprocess "floor" or "project".
+    """The mechanism counts -> counts + discrete Laplace noise -> the simplex.
 
-    A pytree: epsilon is a leaf and may be traced. Its draws are whole-number noise, of derivative 0 in epsilon.
+    A pytree: epsilon is a leaf and may be traced. Draws are whole-number noise with derivative 0 in epsilon.
 
-    >>> DiscreteLaplaceMechanism(epsilon=0.5).scale
-    4.0
+    Args:
+        epsilon: Nats, positive.
+        adjacency: "replace", "add-remove" or a `Neighbours`.
+        postprocess: "floor" (positive shares) or "project" (the nearest shares).
+
+    Source:
+        Ghosh, Roughgarden and Sundararajan (2009).
+
+    Example:
+        >>> from dpjax.counts import DiscreteLaplaceMechanism
+        >>> DiscreteLaplaceMechanism(epsilon=0.5).scale
+        4.0
     """
 
     epsilon: Any
@@ -65,7 +75,7 @@ class DiscreteLaplaceMechanism(NoiseMechanism):
     title: ClassVar[str] = "discrete Laplace"
     spends_delta: ClassVar[bool] = False
     PARAMETERS: ClassVar[Mapping[str, Parameter]] = {
-        "laplace_scale": Parameter("scale b of the discrete Laplace noise; 0 where there is none", "records")
+        "laplace_scale": Parameter("scale b of the discrete Laplace noise; 0 if there is none", "records")
     }
 
     def __post_init__(self) -> None:
@@ -74,7 +84,7 @@ class DiscreteLaplaceMechanism(NoiseMechanism):
         object.__setattr__(self, "adjacency", given(self.adjacency))
 
     def _check(self) -> None:
-        """epsilon, which a pytree brings unchecked."""
+        """Check epsilon, which a pytree brings unchecked."""
         checked_epsilon(self.epsilon)
 
     @classmethod
@@ -86,18 +96,18 @@ class DiscreteLaplaceMechanism(NoiseMechanism):
         adjacency: Neighbours | str = "replace",
         postprocess: str = "floor",
     ) -> DiscreteLaplaceMechanism:
-        """The mechanism at this epsilon; delta is not spent and not looked at."""
+        """The mechanism at this epsilon. delta is neither spent nor used."""
         return cls(epsilon=epsilon, adjacency=adjacency, postprocess=postprocess)
 
     def exact_sampler(self, *, epsilon: float, delta: float) -> ExactLaplace:
-        """The sampler of the least rational scale that epsilon, as it is written, allows."""
+        """The sampler with the least rational scale that epsilon, as it is written, allows."""
         b = self.neighbours.l1 / as_written(epsilon)
         require(b <= LARGEST, "epsilon", epsilon, TOO_MUCH)
         return ExactLaplace(epsilon=epsilon, delta=0.0, parameter=b, neighbours=self.neighbours)
 
     @property
     def scale(self) -> Any:
-        """b = L1 sensitivity / epsilon; a float, rounded up where epsilon is a Fraction."""
+        """The scale b = L1 sensitivity / epsilon, a float; rounded up if epsilon is a Fraction."""
         with conditions() as held:
             self._check()
         b = self.neighbours.l1 / self.epsilon
@@ -105,31 +115,39 @@ class DiscreteLaplaceMechanism(NoiseMechanism):
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        """On the host: b."""
+        """On the host: the scale b."""
         return {"laplace_scale": float(self.scale)}
 
     def pmf(self, reach: int) -> Float[np.ndarray, " width"]:
         """On the host: P(Z = z) for z = -reach..reach, float64, not renormalised."""
-        require_concrete(self.epsilon, "epsilon", "ask for the law of the noise outside the transformed function")
+        require_concrete(self.epsilon, "epsilon", "call it outside the transformed function")
         require(reach >= 0, "reach", reach, "give a whole number, 0 or more")
         ratio = 1 / self.scale
         return np.tanh(ratio / 2) * np.exp(-ratio * np.abs(np.arange(-reach, reach + 1.0)))
 
     def exact_delta(self, epsilon: Any) -> Any:
-        """0 from the mechanism's epsilon on; below it the claim is refused. Traced: NaN below it, in the dtype of what is traced."""
+        """0 for epsilon at or above the mechanism's epsilon; a smaller epsilon is refused.
+
+        A traced argument gives a value in its dtype, NaN for a smaller epsilon.
+        """
         with conditions() as held:
             self._check()
         if is_traced(epsilon, self.epsilon):
             asked, ours = alike(epsilon, self.epsilon)
             check_traced(asked >= ours, "epsilon", "be the mechanism's epsilon or more")
             return nan_unless(held, jnp.where(asked >= ours, jnp.zeros_like(asked), jnp.nan))
-        require(epsilon >= self.epsilon, "epsilon", epsilon, f"this mechanism is private at {self.epsilon} and delta 0, not below")
+        require(
+            epsilon >= self.epsilon,
+            "epsilon",
+            epsilon,
+            f"this mechanism is private at delta 0 only for epsilon >= {self.epsilon}: pass that or more",
+        )
         return 0.0
 
     def exact_epsilon(self, delta: Any = 0.0) -> Any:
-        """The mechanism's epsilon, which is pure: exact at delta 0, an upper bound above it; a Fraction is rounded up to a float.
+        """The mechanism's epsilon: exact at delta 0, an upper bound for delta > 0. A Fraction is rounded up to a float.
 
-        Traced: in the dtype of what is traced.
+        A traced argument gives a value in its dtype.
         """
         with conditions() as held:
             self._check()
@@ -143,18 +161,18 @@ class DiscreteLaplaceMechanism(NoiseMechanism):
 
     @classmethod
     def released(cls, facts: Mapping[str, Any]) -> DiscreteLaplaceMechanism:
-        """Noise of the scale that a statement states."""
+        """The mechanism with the noise scale of a statement."""
         return cls(epsilon=1 / float(facts["noise_scale"]), adjacency="add-remove")
 
     @property
     def noise_variance(self) -> Any:
-        """1 / (2 sinh(1/(2b))^2)."""
+        """The variance of the noise, 1 / (2 sinh(1/(2b))^2)."""
         if is_traced(self.epsilon):
             return 0.5 / jnp.sinh(0.5 / self.scale) ** 2
         return 0.5 / math.sinh(0.5 / self.scale) ** 2
 
     def noise(self, dtype: np.dtype) -> tuple[Callable[..., Array], Any]:
-        """The difference of two geometric numbers, and b."""
+        """The difference of two geometric numbers, and the scale b."""
         return laplace_noise, self.scale if is_traced(self.epsilon) else np.asarray(self.scale)
 
     @classmethod
@@ -168,25 +186,25 @@ register(DiscreteLaplaceMechanism, "laplace")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExactLaplace(NoiseSampler):
-    """Counts plus exact discrete Laplace noise of the rational scale `parameter`."""
+    """The sampler of counts plus exact discrete Laplace noise of the rational scale `parameter`."""
 
     name: ClassVar[str] = "discrete-laplace"
     words: ClassVar[tuple[str, str]] = ("noise_scale", "scale")
 
     @property
     def delta_spent(self) -> float:
-        """0, or 1 for a smaller scale than epsilon allows."""
+        """0, or 1 for a scale smaller than epsilon allows."""
         return 0.0 if self.parameter * as_written(self.epsilon) >= self.neighbours.l1 else 1.0
 
     def replaced(self) -> Replaced | None:
-        """Under "add-remove": twice epsilon, exactly, since two counts move (for persons both sides' records)."""
+        """For "add-remove": exactly twice epsilon, because two counts move (for persons, the records of both)."""
         if self.neighbours.relation == "replace":
             return None
         return Replaced(Neighbours("replace", self.neighbours.persons).l1 / self.parameter, 0.0, self.accountant)
 
     @property
     def accountant(self) -> str:
-        """Where epsilon comes from."""
+        """The source of epsilon."""
         return "exact, pure: L1 sensitivity over the scale, in rationals (dpjax)"
 
     @property
@@ -199,5 +217,5 @@ class ExactLaplace(NoiseSampler):
         return _exact.discrete_laplace(Fraction(self.parameter))
 
     def expected_error(self, records: float, cells: int) -> float:
-        """Expected total variation on the public reference row; drawn without a table, which at a small epsilon is too long."""
+        """The expected total variation on the public reference row. Drawn without a table, which would be too long at a small epsilon."""
         return laplace_error(records, cells, float(1 / self.parameter), 1)

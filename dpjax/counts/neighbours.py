@@ -1,14 +1,14 @@
-"""The neighbouring relation of tables of counts and its protected unit, as one value: sensitivities, a ledger's word, words of a statement.
+"""The neighbouring relation of tables of counts and its protected unit, as one value for accountants, ledgers and statements.
 
-Two tables are neighbours if one arises from the other by a change of what belongs to one unit:
+Two tables are neighbours if one arises from the other by a change of the records of one unit:
 
     relation              a record                                             a person
     replace               replaced by any other, in the same row or another    all records replaced by any others
     add-remove            one more or one fewer                                one person, with all records, more or fewer
     replace-within-row    replaced by another of its row, row totals public    -
 
-At most `PersonBound.records` records of a person are kept: a public number, fixed before the records are read. A table then changes by whole
-numbers that sum to at most L1 in absolute value, to at most L2^2 in squares, and by at most Linf in a cell:
+At most `PersonBound.records` records of a person are kept: a public number, fixed before the records are read. A table then changes
+by whole numbers that sum to at most L1 in absolute value, to at most L2^2 in squares, and by at most Linf in a cell:
 
     unit                                              L1      L2^2     Linf
     a record replaced / added or removed               2 / 1   2 / 1    1
@@ -27,7 +27,17 @@ from dpjax._errors import require, require_word
 
 @dataclasses.dataclass(frozen=True)
 class PersonBound:
-    """At most `records` records of a person are kept, and at most `per_row` of them in one row where that is given."""
+    """The public bound on the records of a person that are kept.
+
+    Args:
+        records: The most records of a person, 1 to 10,000.
+        per_row: The most records of a person in one row. Default: no bound of its own.
+
+    Example:
+        >>> from dpjax.counts import PersonBound
+        >>> PersonBound(5, per_row=2).in_words()
+        'at most 5 records of a person are kept and 2 in a row'
+    """
 
     records: int
     per_row: int | None = None
@@ -39,7 +49,7 @@ class PersonBound:
 
     @property
     def in_a_cell(self) -> int:
-        """The most records of a person that one count may hold."""
+        """The most records of a person in one count."""
         return self.records if self.per_row is None else self.per_row
 
     def in_words(self) -> str:
@@ -69,10 +79,19 @@ EVERY_DATABASE = (
 
 @dataclasses.dataclass(frozen=True)
 class Neighbours:
-    """Which tables are neighbours: `relation`, and `persons` where the protected unit is a person and not a record.
+    """The neighbouring relation of tables, and its protected unit.
 
-    >>> Neighbours("add-remove", PersonBound(5, per_row=2)).word
-    'add-remove-person'
+    Args:
+        relation: "replace", "add-remove" or "replace-within-row" (see the module).
+        persons: The bound on a person's records if the protected unit is a person. Default: the unit is a record.
+
+    Raises:
+        InputError: The relation is unknown, or does not cover persons.
+
+    Example:
+        >>> from dpjax.counts import Neighbours, PersonBound
+        >>> Neighbours("add-remove", PersonBound(5, per_row=2)).word
+        'add-remove-person'
     """
 
     relation: str = "replace"
@@ -85,27 +104,27 @@ class Neighbours:
 
     @classmethod
     def of(cls, adjacency: Neighbours | str) -> Neighbours:
-        """The value itself, or that of a word; ValueError for anything else."""
+        """The value itself, or the value of a word. InputError for anything else."""
         return adjacency if isinstance(adjacency, Neighbours) else cls(adjacency)
 
     @property
     def word(self) -> str:
-        """The relation and its unit in one word for machines, under which a ledger adds."""
+        """The relation and its unit as one word, under which a ledger adds."""
         return self.relation if self.persons is None else f"{self.relation}-person"
 
     @property
     def single(self) -> bool:
-        """Whether the unit is one record, or a person of whom one is kept."""
+        """Whether the unit is one record, or a person with one record kept."""
         return self.persons is None or self.persons.records == 1
 
     @property
     def l0(self) -> int:
-        """How many counts may change."""
+        """The most counts that may change."""
         return self.l1
 
     @property
     def l1(self) -> int:
-        """By how much the counts change at most, in absolute value, summed over the table."""
+        """The most by which counts change, in absolute value, summed over the table."""
         return _SENSITIVITY[self.relation] * (1 if self.persons is None else self.persons.records)
 
     @property
@@ -123,15 +142,15 @@ class Neighbours:
 
     @property
     def unit(self) -> str:
-        """ "record" or "person"."""
+        """The protected unit: "record" or "person"."""
         return "record" if self.persons is None else "person"
 
     def protected(self) -> str:
-        """What is protected, in a sentence."""
+        """The sentence of a statement that says what is protected."""
         return f"Protected: {(_RECORDS if self.persons is None else _PERSONS)[self.relation]}."
 
     def facts(self) -> dict[str, Any]:
-        """Public numbers of the protected unit, for a statement."""
+        """The public numbers of the protected unit, for a statement."""
         if self.persons is None:
             return {}
         per_row = self.persons.per_row
@@ -139,7 +158,10 @@ class Neighbours:
 
 
 def given(adjacency: Neighbours | str) -> Neighbours | str:
-    """How a mechanism that covers all rows keeps its adjacency: the plain word where the unit is a record. ValueError for other relations."""
+    """The adjacency as a mechanism that covers all rows stores it: the plain word if the unit is a record.
+
+    InputError for other relations.
+    """
     known = Neighbours.of(adjacency)
     require_word(known.relation, "adjacency", _PERSONS, _WORDS)
     return known.relation if known.persons is None else known

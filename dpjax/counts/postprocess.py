@@ -1,38 +1,38 @@
-"""From noisy counts to the simplex, and the exact expected errors of private rows. Post-processing costs no privacy. Rows on the last axis.
+"""From noisy counts to the simplex, and the expected errors of private rows. Post-processing costs no privacy. Rows are on the last axis.
 
-*Floor and renormalise.* x_i = max(y_i, 1/2) within the public support, divided by its sum: every supported share is positive, so a
+*Floor and renormalise.* x_i = max(y_i, 1/2) within the public support, divided by the sum. Every supported share is positive, so that a
 Kullback-Leibler divergence is finite and a chain on the support keeps its edges.
 
-*Euclidean projection.* The point of {x >= 0, sum x = T} nearest to y, T = max(sum y, 1), divided by T: x_i = max(y_i - t, 0) with the one
-t that makes the sum T. With y sorted downwards, t = (y_(1) + ... + y_(m) - T)/m for the largest m with y_(m) > t. It keeps what is
-large unbiased and sets what is small to 0 exactly.
+*Euclidean projection.* The point of {x >= 0, sum x = T} nearest to y, T = max(sum y, 1), divided by T: x_i = max(y_i - t, 0) with the one t
+that makes the sum T. With y sorted downwards, t = (y_(1) + ... + y_(m) - T)/m for the largest m with y_(m) > t. It keeps large counts
+unbiased and sets small ones exactly to 0.
 
-Exact expected errors of count vectors, where they are closed or are sums that a computer finishes.
+*Exact expected errors* of count vectors, in closed form or as finite sums.
 
 Noise on whole counts, floored at 1/2 and renormalised. With X_i = max(c_i + Z_i, 1/2), Z_i independent,
 
-    E KL(C || X/S) = sum_i C_i (log C_i - E log X_i) + E log S,    S = sum_i X_i,
+    E KL(C || X/S) = sum_i C_i (log C_i - E log X_i) + E log S,    S = sum_i X_i.
 
-E log X_i a sum over the noise, E log S one over the law of S: a convolution on the half-whole numbers (all terms positive). Noise
-is cut where its law falls below 1e-18 a side, which moves a result by less than 1e-13.
+E log X_i is a sum over the noise, and E log S a sum over the law of S: a convolution on the half-whole numbers (all terms positive). The
+noise is cut where its law falls below 1e-18 on each side, which changes a result by less than 1e-13.
 
-Dirichlet rows x ~ Dirichlet(a), A = sum a: E KL(C || x) = sum_i C_i (log C_i - psi(a_i)) + psi(A), 0 log 0 = 0; and E TV(C, x) =
-(1/2) sum_i E|x_i - C_i| with x_i ~ Beta(a_i, A - a_i) and, m = a_i/A,
+Dirichlet rows x ~ Dirichlet(a), A = sum a: E KL(C || x) = sum_i C_i (log C_i - psi(a_i)) + psi(A), 0 log 0 = 0; and E TV(C, x) = (1/2)
+sum_i E|x_i - C_i| with x_i ~ Beta(a_i, A - a_i) and, m = a_i/A,
 
     E|x - p| = 2 [p I_p(a, b) - m I_p(a + 1, b)] + m - p.
 
-Expected errors on a public reference row, so that a price can be stated, and a pseudo-count chosen, without the data.
+*Expected errors on a public reference row* give a price, and choose a pseudo-count, without the data. The reference row has N records in n
+cells with shares proportional to 1/rank, p_r = (1/r)/(1 + 1/2 + ... + 1/n). The error is total variation, half the sum of |released share -
+share|.
 
-The reference row has N records in n cells with shares falling as 1/rank, p_r = (1/r)/(1 + 1/2 + ... + 1/n). Error is total
-variation, half the sum of |released share - share|.
-
-Dirichlet rows: share r is Beta(a, A - a) with a = s (N p_r + alpha), A = s (N + n alpha), and, writing I_t(a, b) for the
-regularised incomplete Beta function,
+Dirichlet rows: share r is Beta(a, A - a) with a = s (N p_r + alpha), A = s (N + n alpha). With the regularised incomplete Beta function
+I_t(a, b),
 
     E |X - t| = 2 [m (1 - I_t(a + 1, A - a)) - t (1 - I_t(a, A - a))] - (m - t),    m = a/A.
 
-Counts with two-sided geometric ("discrete Laplace") noise of scale 2/epsilon, raised to at least 1/2 and renormalised, pure
-epsilon for replacement (1/epsilon for adding or removing), and noise of any other law: by simulation with a fixed seed; no data are in it.
+Counts with two-sided geometric ("discrete Laplace") noise of scale 2/epsilon, raised to at least 1/2 and renormalised, are pure epsilon for
+replacement (scale 1/epsilon for adding or removing). Their error, and that of noise of any other law, is simulated with a fixed seed; no
+data enter.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ from dpjax._values import key_of, unmasked
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is one real number, an array of no axes included: a leaf of a pytree becomes one."""
+    """Whether a value is one real number. A zero-dimensional array counts, because a leaf of a pytree becomes one."""
     array = isinstance(value, np.ndarray | jax.Array) and value.ndim == 0 and value.dtype.kind in "iuf"
     return array or (isinstance(value, numbers.Real) and not isinstance(value, bool))
 
 
 def checked_epsilon(epsilon: Any) -> None:
-    """Positive and finite."""
+    """Raise InputError unless epsilon is positive and finite."""
     if is_traced(epsilon):
         require(np.ndim(epsilon) == 0, "epsilon", None, "use jax.vmap for a batch", problem="must be one number")
         check_traced((epsilon > 0) & (epsilon < jnp.inf), "epsilon", "be positive and finite (nats)")
@@ -70,12 +70,12 @@ def checked_epsilon(epsilon: Any) -> None:
         is_number(epsilon) and bool(0 < epsilon < math.inf),
         "epsilon",
         epsilon,
-        "give a positive, finite number of nats, and use jax.vmap for a batch",
+        "pass a positive, finite number of nats; use jax.vmap for a batch",
     )
 
 
 def checked_delta(delta: Any) -> None:
-    """Strictly between 0 and 1."""
+    """Raise InputError unless delta is strictly between 0 and 1."""
     if is_traced(delta):
         check_traced((delta > 0) & (delta < 1), "delta", "lie strictly between 0 and 1")
         return
@@ -84,7 +84,7 @@ def checked_delta(delta: Any) -> None:
 
 
 def checked_postprocess(postprocess: str) -> None:
-    """A known word."""
+    """Raise InputError unless the word is known."""
     require(
         postprocess in ("floor", "project"),
         "postprocess",
@@ -95,10 +95,10 @@ def checked_postprocess(postprocess: str) -> None:
 
 
 def plain_table(counts: Any, support: Any = None) -> tuple[Any, Any]:
-    """(counts, support) of `privatize` as plain arrays in one order of labels; traced ones and plain ones as they are.
+    """The counts and support of `privatize` as plain arrays in one order of labels; traced and plain arrays unchanged.
 
-    A frame or another labelled object whose rows and columns name the same states is aligned, the rows' order first; where the rows name other
-    things, such as groups, columns stay in their order. A support with labels is brought into the order of the counts.
+    A frame or another labelled object whose rows and columns name the same states is aligned, in the order of the rows. If the rows name
+    other things, such as groups, the columns stay in their order. A support with labels is brought into the order of the counts.
     """
     if is_traced(counts) or is_traced(support):
         return counts, support
@@ -107,11 +107,14 @@ def plain_table(counts: Any, support: Any = None) -> tuple[Any, Any]:
 
 
 def _plain(table: Any, names: tuple[Any, ...] | None, argument: str) -> tuple[Any, tuple[Any, ...] | None]:
+    """One of the two tables as a plain array, and its labels."""
     if hasattr(table, "toarray"):
         return table.toarray(), None
     frame = frame_of(table)
     if frame is not None and frame.side is not None and not {*map(key_of, frame.side)} & {*map(key_of, frame.columns)}:
-        require(names is None, argument, None, "give an array in the order of the counts", problem="has other labels than they")
+        require(
+            names is None, argument, None, "pass an array in the order of the counts", problem="has other labels than the counts"
+        )
         return np.array(frame.values), None
     if frame is not None and frame.side is None and not isinstance(frame.values[0][0] if frame.values else 0, str):
         rows = np.array(frame.values)
@@ -123,7 +126,7 @@ def _plain(table: Any, names: tuple[Any, ...] | None, argument: str) -> tuple[An
 
 
 def checked_counts(counts: np.ndarray | Array) -> Float[Array, "*shape"]:
-    """Counts as a JAX float array of their own or the default type; whole and at least 0 where they have a value."""
+    """Counts as a JAX float array of their own or the default dtype. Concrete counts must be whole and at least 0."""
     if is_traced(counts):
         check_traced((counts >= 0) & (counts == jnp.round(counts)), "counts", "be whole numbers, 0 or more")
     else:
@@ -142,14 +145,14 @@ FLOOR = 0.5
 def floor_and_renormalise(
     noisy: Float[Array, "*batch n"], support: Bool[Array, "*rows n"] | None = None
 ) -> Float[Array, "*batch n"]:
-    """max(noisy, 1/2) / its sum, 0 outside the support; pure."""
+    """max(noisy, 1/2) divided by its sum, 0 outside the support. Pure."""
     kept = jnp.maximum(noisy, FLOOR)
     kept = kept if support is None else jnp.where(support, kept, 0.0)
     return kept / kept.sum(axis=-1, keepdims=True)
 
 
 def project(noisy: Float[Array, "*batch n"], support: Bool[Array, "*rows n"] | None = None) -> Float[Array, "*batch n"]:
-    """The Euclidean projection onto the simplex of the noisy total (at least 1), as shares; 0 outside the support; pure."""
+    """The Euclidean projection onto the simplex of the noisy total (at least 1), as shares; 0 outside the support. Pure."""
     low = jnp.asarray(-jnp.inf, noisy.dtype)
     y = noisy if support is None else jnp.where(support, noisy, low)
     ordered = jnp.flip(jnp.sort(y, axis=-1), axis=-1)
@@ -172,7 +175,7 @@ _CUT = 1e-18
 
 
 def expected_kl_floored(counts: Int[np.ndarray, " n"], pmf: Pmf) -> float:
-    """E KL of one count vector from its noisy form, floored at 1/2 and renormalised, nats; `pmf(reach)` is the noise's law."""
+    """E KL, in nats, of one count vector from its noisy form, floored at 1/2 and renormalised. `pmf(reach)` is the law of the noise."""
     shares, reach = counts / counts.sum(), reach_of(pmf, _CUT)
     noise = np.arange(-reach, reach + 1)
     mass = pmf(reach)
@@ -189,7 +192,7 @@ def expected_kl_floored(counts: Int[np.ndarray, " n"], pmf: Pmf) -> float:
 
 
 def dirichlet_errors(shares: Float[np.ndarray, "rows n"], a: Float[np.ndarray, "rows n"]) -> tuple[np.ndarray, np.ndarray]:
-    """(E KL, E TV) of each row of shares from Dirichlet(a), (rows,) each; a zero in `a` is a share that is 0 for certain."""
+    """(E KL, E TV), (rows,) each, of each row of shares from Dirichlet(a). A zero in `a` is a share that is certainly 0."""
     total = a.sum(axis=1)
     drawn, seen = a > 0, shares > 0
     safe = np.where(drawn, a, 1.0)
@@ -226,7 +229,7 @@ def row_errors(
 def uniform_rows(
     shares: Float[np.ndarray, "rows n"], support: Bool[np.ndarray, "rows n"]
 ) -> tuple[Float[np.ndarray, " rows"], Float[np.ndarray, " rows"]]:
-    """(KL, total variation) of each row from the uniform law on its support."""
+    """(KL, total variation) of each row from the uniform distribution on its support."""
     return row_errors(shares, support / support.sum(axis=1, keepdims=True))
 
 
@@ -234,13 +237,13 @@ _DRAWS = 400
 
 
 def reference_shares(cells: int) -> np.ndarray:
-    """(cells,) shares falling as 1/rank."""
+    """Shares proportional to 1/rank, (cells,)."""
     weights = 1.0 / np.arange(1, cells + 1)
     return weights / weights.sum()
 
 
 def dirichlet_error(shapes: np.ndarray, shares: np.ndarray) -> float:
-    """E total variation between a Dirichlet row of these shapes and the shares."""
+    """The expected total variation between a Dirichlet row of these shapes and the shares."""
     from scipy.special import betainc
 
     total = shapes.sum()
@@ -250,20 +253,20 @@ def dirichlet_error(shapes: np.ndarray, shares: np.ndarray) -> float:
 
 
 def pseudocount_error(records: float, cells: int, scale: float, pseudocount: float) -> float:
-    """E total variation of Dirichlet rows with pseudo-counts on the reference row."""
+    """The expected total variation of Dirichlet rows with pseudo-counts on the reference row."""
     shares = reference_shares(cells)
     return dirichlet_error(scale * (records * shares + pseudocount), shares)
 
 
 def laplace_error(records: float, cells: int, epsilon: float, sensitivity: int) -> float:
-    """E total variation of discrete Laplace counts on the reference row, floored at 1/2; simulated."""
+    """The expected total variation of discrete Laplace counts, floored at 1/2, on the reference row; simulated."""
     success = -np.expm1(-epsilon / sensitivity)
     rng = np.random.default_rng(0)
     return _floored_error(records, rng.geometric(success, (_DRAWS, cells)) - rng.geometric(success, (_DRAWS, cells)))
 
 
 def noise_error(records: float, cells: int, pmf: Pmf) -> float:
-    """The same for noise of any law on whole numbers, `pmf(reach)` its probabilities on -reach..reach."""
+    """`laplace_error` for noise of any law on whole numbers; `pmf(reach)` gives its probabilities on -reach..reach."""
     reach = reach_of(pmf, 1e-12)
     law = pmf(reach)
     drawn = np.random.default_rng(0).choice(np.arange(-reach, reach + 1), (_DRAWS, cells), p=law / law.sum())
@@ -271,11 +274,12 @@ def noise_error(records: float, cells: int, pmf: Pmf) -> float:
 
 
 def _floored_error(records: float, noise: np.ndarray) -> float:
+    """The mean total variation of these draws of noise on the reference row."""
     shares = reference_shares(noise.shape[1])
     noisy = np.maximum(np.rint(records * shares) + noise, 0.5)
     return float(0.5 * np.abs(noisy / noisy.sum(axis=1, keepdims=True) - shares).sum(axis=1).mean())
 
 
 def uniform_error(cells: int) -> float:
-    """Total variation between the uniform row, which costs no privacy, and the reference row."""
+    """The total variation between the uniform row, which costs no privacy, and the reference row."""
     return float(0.5 * np.abs(reference_shares(cells) - 1 / cells).sum())

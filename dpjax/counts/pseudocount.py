@@ -1,14 +1,14 @@
-"""Theorem 7: counts plus a public pseudo-count through the Dirichlet mechanism, private for every database; simulated, and exact for a release.
+"""Theorem 7: counts plus a public pseudo-count through the Dirichlet mechanism, private for every database.
 
-Each row of counts is released as a draw of Dirichlet(s (counts + alpha)) with the scale s, the pseudo-count alpha and the support
-public, all rows independent. Row totals, empty rows and zero cells are private. The accountant of a record is in `accountant`, what the
-several records of one person cost in `persons`: it is not covered by scaling s.
+Each row of counts is released as a draw of Dirichlet(s (counts + alpha)). The scale s, the pseudo-count alpha and the support are public; all
+rows are independent. Row totals, empty rows and zero cells are private. The privacy of a record, and of the several records of one person, is
+in `accountant`; scaling s does not account for persons. Simulated, and exact for a release.
 
 *For a release* s and alpha are found from (epsilon, delta) and the planning figures alone. delta >= e^{-alpha epsilon}/(2 alpha + 1) for every
-s, so alpha has a floor near log(1/delta)/epsilon. Above it a larger alpha allows a larger s: less noise, more pull to the uniform row. alpha is
-the one whose expected error is least on a public reference row (`planning`), rounded up to a multiple of 1/1024; s is the largest
-that meets (epsilon, delta) at that alpha, rounded down to 12 bits, and the pair is verified as it is used. For persons the search looks at the
-two extreme spreadings alone; what it finds is then lowered until all of them are within delta.
+s, so alpha has a floor near log(1/delta)/epsilon. Above the floor a larger alpha allows a larger s: less noise, but a stronger pull to the
+uniform row. alpha is the one with the least expected error on a public reference row (`planned`), rounded up to a multiple of 1/1024. s is the
+largest that meets (epsilon, delta) at that alpha, rounded down to 12 bits, and the pair is verified as it is used. For persons the search looks
+only at the two extreme spreadings; the scale found is then lowered until all spreadings are within delta.
 """
 
 from __future__ import annotations
@@ -29,14 +29,7 @@ from dpjax._exact import polya_urn
 from dpjax._random import checked_key
 from dpjax._rationals import as_written, rounded_up, verified
 from dpjax._tracing import conditions, frozen_pytree, is_traced, nan_unless, require_concrete
-from dpjax.counts.accountant import (
-    Cost,
-    least_pseudocount,
-    person_cost,
-    record_delta,
-    traced_record_delta,
-    traced_record_epsilon,
-)
+from dpjax.counts.accountant import Cost, least_pseudocount, person_cost, record_delta, traced_record_delta, traced_record_epsilon
 from dpjax.counts.neighbours import Neighbours, given
 from dpjax.counts.postprocess import dirichlet_errors, plain_table, pseudocount_error
 from dpjax.counts.protocol import (
@@ -71,17 +64,17 @@ from dpjax.simplex.rows import Shares, as_float, check_counts, check_one, check_
 
 EXACT = "exact: the hockey-stick divergence of the worst pair of databases, float64 rounded to the safe side (dpjax)"
 URN_CELLS = "a supported cell drawn x times of M has probability (x + 1/2)/(M + n/2), n the row's supported cells"
-_SMALLEST, _MOST = 1e-6, 1e9  # pseudo-count that a factor of the least may lead to
-HINDSIGHT = (1.05, 1.3, 1.7, 2.5)  # times the least pseudo-count
-_RATIOS = np.geomspace(1.02, 12.0, 16)  # of alpha to its floor
-_FEWER_RATIOS = _RATIOS[::2]  # where persons are protected, which costs more time
-_LARGEST = 1e9  # pseudo-count
+_SMALLEST, _MOST = 1e-6, 1e9  # range of the least pseudo-count that a factor multiplies
+HINDSIGHT = (1.05, 1.3, 1.7, 2.5)  # multiples of the least pseudo-count
+_RATIOS = np.geomspace(1.02, 12.0, 16)  # ratios of alpha to its floor
+_FEWER_RATIOS = _RATIOS[::2]  # for persons, whose accountant takes more time
+_LARGEST = 1e9  # the largest pseudo-count tried
 _TRIES, _LEAST_SCALE = 300, 1e-12
 _LOWER = 0.98  # the step by which a scale is lowered until all spreadings are within delta
 
 
 class PseudocountOptions(Options):
-    """The pseudo-count, as a number or as a multiple of the least that reaches the target."""
+    """The pseudo-count, as a number or as a multiple of the least one that reaches the target."""
 
     pseudocount: float | None = pydantic.Field(
         default=None, ge=1e-6, le=1e12, title="pseudo-count alpha", json_schema_extra={"units": "records"}
@@ -94,24 +87,28 @@ class PseudocountOptions(Options):
     def _one_of_them(self) -> PseudocountOptions:
         if (self.pseudocount is None) == (self.pseudocount_factor is None):
             both = {"pseudocount": self.pseudocount, "pseudocount_factor": self.pseudocount_factor}
-            invalid("mechanism", both, "give pseudocount, or pseudocount_factor such as 1.5, and not both")
+            invalid("mechanism", both, "give either pseudocount or pseudocount_factor, such as 1.5")
         return self
 
 
 @frozen_pytree("scale", "pseudocount", static=("adjacency",))
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PseudocountMechanism(CountMechanism):
-    """counts -> Dirichlet(scale (counts + pseudocount)), row by row; scale > 0, pseudocount > 0 and the support are public.
+    """The mechanism counts -> Dirichlet(scale (counts + pseudocount)), row by row, private for every database (Theorem 7).
 
-    adjacency: "replace" (any record by any other) or "add-remove" (one record more or fewer), or a `Neighbours` that protects persons. Privacy
-    figures are NumPy float64, nats, rounded to the safe side; those of persons are upper bounds. Theorem 7.
+    Privacy figures are NumPy float64, in nats, rounded to the safe side; those of persons are upper bounds. A pytree: scale and pseudocount are
+    leaves and may be traced. Figures of traced numbers are unrounded, in their dtype, and differentiable; those of persons need the host.
 
-    A pytree: scale and pseudocount are leaves and may be traced. Figures of traced numbers are unrounded, in their dtype, and differentiable;
-    those of persons are made on the host. One mechanism: `jax.vmap` maps over several.
+    Args:
+        scale: The public scale s, between 1e-12 and 1e20.
+        pseudocount: The public pseudo-count alpha, in records, between 1e-6 and 1e12.
+        adjacency: "replace" (any record by any other) or "add-remove" (one record more or fewer), or a `Neighbours` that protects persons.
 
-    >>> p = PseudocountMechanism(scale=0.5, pseudocount=10.0)
-    >>> round(float(p.exact_epsilon(1e-4)), 3)
-    1.127
+    Example:
+        >>> from dpjax import PseudocountMechanism
+        >>> p = PseudocountMechanism(scale=0.5, pseudocount=10.0)
+        >>> round(float(p.exact_epsilon(1e-4)), 3)
+        1.127
     """
 
     scale: Number
@@ -123,10 +120,8 @@ class PseudocountMechanism(CountMechanism):
     ours: ClassVar[bool] = True
     OPTIONS: ClassVar[type[Options]] = PseudocountOptions
     PARAMETERS: ClassVar[Mapping[str, Parameter]] = {
-        "dirichlet_scale": Parameter(
-            "scale s of the Dirichlet draw; inf where noise is added instead and nothing is redrawn", absent=float("inf")
-        ),
-        "pseudocount": Parameter("pseudo-count alpha; 0 where none is added", "records"),
+        "dirichlet_scale": Parameter("scale s of the Dirichlet draw; inf for mechanisms that add noise", absent=float("inf")),
+        "pseudocount": Parameter("pseudo-count alpha; 0 if none is added", "records"),
     }
 
     def __post_init__(self) -> None:
@@ -134,7 +129,7 @@ class PseudocountMechanism(CountMechanism):
         object.__setattr__(self, "adjacency", given(self.adjacency))
 
     def _check(self) -> None:
-        """The numbers, which a pytree brings unchecked."""
+        """Check the numbers, which a pytree brings unchecked."""
         check_one(scale=self.scale, pseudocount=self.pseudocount)
         for name, low, high, remedy in (
             ("scale", "1e-12", "1e20", "0.5, or calibrate one"),
@@ -154,20 +149,28 @@ class PseudocountMechanism(CountMechanism):
         pseudocount_factor: Number | None = None,
         adjacency: Neighbours | str = "replace",
     ) -> PseudocountMechanism:
-        """On the host: the mechanism with the largest scale that is (epsilon, delta)-private; ValueError with the floor where none is.
+        """On the host: the mechanism with the largest scale that is (epsilon, delta)-private.
 
-        pseudocount: alpha, or in its place pseudocount_factor, a multiple of the least alpha of a record.
+        Args:
+            epsilon: The target in nats, finite and at least 0.
+            delta: The target, strictly between 0 and 1.
+            pseudocount: alpha, in records.
+            pseudocount_factor: In place of alpha: a multiple of the least alpha of a record.
+            adjacency: The neighbouring relation, a word or a `Neighbours`.
+
+        Raises:
+            InputError: No scale meets the target; the error says what can be reached.
         """
         numbers = (epsilon, delta, pseudocount, pseudocount_factor)
         require_concrete(numbers, "the target", "calibrate outside the transformed function")
         neighbours = Neighbours.of(given(adjacency))
         if pseudocount_factor is not None:
-            require(pseudocount is None, "pseudocount", pseudocount, "give it or pseudocount_factor, and not both")
+            require(pseudocount is None, "pseudocount", pseudocount, "give either it or pseudocount_factor")
             least = least_pseudocount(epsilon=epsilon, delta=delta, adjacency=neighbours.relation)
-            require(least < _MOST, "(epsilon, delta)", (epsilon, delta), "no pseudo-count reaches it: choose another pair")
+            require(least < _MOST, "(epsilon, delta)", (epsilon, delta), "no pseudo-count reaches this pair: choose another")
             pseudocount = max(least, _SMALLEST) * float(pseudocount_factor)
         if pseudocount is None:
-            invalid("pseudocount", None, "give it, or pseudocount_factor such as 1.5")
+            invalid("pseudocount", None, "give either it or pseudocount_factor, such as 1.5")
         check_one(epsilon=epsilon, delta=delta, pseudocount=pseudocount)
         e, d = check_epsilon(epsilon), check_delta(delta)
         alpha = check_positive(pseudocount, "pseudocount")
@@ -179,9 +182,8 @@ class PseudocountMechanism(CountMechanism):
         if not record_delta(neighbours.relation, e, start, alpha) <= d * (1 - SLACK):
             weakest = cls(scale=float(start), pseudocount=pseudocount, adjacency=adjacency)
             remedy = (
-                f"with pseudocount = {pseudocount:g} no scale reaches it: delta stays above {weakest.exact_delta(epsilon):.4g} at"
-                f" epsilon = {epsilon:g}, and epsilon above {weakest.exact_epsilon(delta):.4g} at delta = {delta:g}; a larger"
-                " pseudocount is needed"
+                f"no scale meets it with pseudocount = {pseudocount:g}: delta stays above {weakest.exact_delta(epsilon):.4g} at"
+                f" epsilon = {epsilon:g}, and epsilon above {weakest.exact_epsilon(delta):.4g} at delta = {delta:g}; raise pseudocount"
             )
             invalid("(epsilon, delta)", (float(epsilon), float(delta)), remedy)
         scale = float(largest(lambda s: record_delta(neighbours.relation, e, s, alpha) <= d * (1 - SLACK), start))
@@ -196,9 +198,9 @@ class PseudocountMechanism(CountMechanism):
     def planned(
         cls, target: Target, planning: Planning, *, pseudocount: float | None = None, **options: Any
     ) -> PseudocountMechanism:
-        """The mechanism for a release, its pseudo-count chosen for rows of the planning figures unless given; both parameters public."""
+        """The mechanism for a release, with public parameters. Without `pseudocount`, alpha is chosen for rows of the planning figures."""
         require(target.epsilon > 0, "epsilon", target.epsilon, "", must="be positive")
-        require(planning.cells >= 2, "cells", planning.cells, "a row needs two supported cells or more")
+        require(planning.cells >= 2, "cells", planning.cells, "pass two supported cells or more")
         require(planning.row_records > 0, "row_records", planning.row_records, "", must="be positive")
         if options.get("pseudocount_factor") is not None:
             return cls.calibrate(epsilon=target.epsilon, delta=target.delta, adjacency=target.neighbours, **options)
@@ -211,7 +213,7 @@ class PseudocountMechanism(CountMechanism):
         return cls(scale=_held(target, scale, alpha), pseudocount=alpha, adjacency=target.neighbours)
 
     def exact_sampler(self, *, epsilon: float, delta: float) -> ExactPseudocount:
-        """The sampler at the scale rounded down to 12 bits, or a few steps below it, where it is verified to spend at most delta."""
+        """The sampler at the scale rounded down to 12 bits, or a few steps lower, where it is verified to spend at most delta."""
         target, alpha = Target(epsilon, delta, self.neighbours), float(self.pseudocount)
         scale = verified(float(self.scale), lambda s: _cost(target, s, alpha).delta <= delta, "scale")
         return ExactPseudocount(epsilon=epsilon, delta=delta, scale=scale, pseudocount=Fraction(alpha), neighbours=self.neighbours)
@@ -223,11 +225,11 @@ class PseudocountMechanism(CountMechanism):
 
     @property
     def note(self) -> str:
-        """The parameters."""
+        """The parameters, for a comparison."""
         return f"pseudo-count {float(self.pseudocount):.4g} (by hindsight), scale {float(self.scale):.4g}"
 
     def exact_delta(self, epsilon: Real) -> Claim:
-        """delta at epsilon >= 0 (scalar or array), rounded up. Traced: unrounded, in the dtype of what is traced."""
+        """delta at epsilon >= 0 (scalar or array), rounded up. A traced argument gives an unrounded value in its dtype."""
         with conditions() as held:
             point, public = check_epsilon(epsilon), self._public()
         if is_traced(point, *public):
@@ -237,7 +239,7 @@ class PseudocountMechanism(CountMechanism):
     def exact_epsilon(self, delta: Real) -> Claim:
         """The smallest epsilon whose delta is at most delta (scalar or array), rounded up.
 
-        Traced: unrounded, in the dtype of what is traced, with the derivatives of the implicit function.
+        A traced argument gives an unrounded value in its dtype, with the derivatives of the implicit function.
         """
         with conditions() as held:
             target, public = check_delta(delta), self._public()
@@ -246,8 +248,8 @@ class PseudocountMechanism(CountMechanism):
         return plain(smallest(lambda e: self._delta(e) <= target, np.ones(target.shape)))
 
     def _relation(self) -> str:
-        """The relation between records, whose accountant is traced."""
-        remedy = "ask for the figures of persons outside the transformed function"
+        """The relation of records, whose accountant can be traced."""
+        remedy = "call it outside the transformed function"
         problem = "protects persons, whose accountant runs on the host"
         require(self.neighbours.persons is None, "adjacency", None, remedy, problem=problem)
         return self.neighbours.relation
@@ -261,11 +263,10 @@ class PseudocountMechanism(CountMechanism):
         return np.asarray(costs).reshape(np.shape(epsilon))
 
     def privatize(self, key: Array, counts: Shares, support: Bool[Numbers, "*shape"] | None = None) -> Float[Array, "*batch n"]:
-        """One private vector for each row of counts, (*batch, n); categories outside the public support stay exactly zero.
+        """One private vector for each row of counts, (*batch, n), in their dtype. Categories outside the public support stay exactly zero.
 
-        counts with a value are checked on the host: whole, at least 0. Records outside the support are dropped, which the
-        guarantee covers. In the dtype of the counts; differentiable once in scale, pseudocount and counts, at a fixed quantile. One key, and
-        leading axes of counts are a batch of independent draws.
+        Arguments as in `CountMechanism.privatize`. Concrete counts are checked on the host; the rows give independent draws. Records outside
+        the support are dropped; the guarantee covers this. Differentiable once in scale, pseudocount and counts, at a fixed quantile.
         """
         key = checked_key(key)
         counts, support = plain_table(counts, support)
@@ -273,23 +274,23 @@ class PseudocountMechanism(CountMechanism):
         values = as_float(counts)
         mask: Any = np.ones(values.shape[-1:], bool) if support is None else support
         mask = mask if is_traced(mask) else np.asarray(mask, dtype=bool)
-        require_all(mask.any(axis=-1), "support", support, "give every row a category")
+        require_all(mask.any(axis=-1), "support", support, "give every row at least one category")
         with conditions() as held:
             scale, alpha = (jnp.asarray(x, dtype=values.dtype) for x in self._public())
         concentration = jnp.where(jnp.broadcast_to(jnp.asarray(mask, bool), values.shape), scale * (values + alpha), 0.0)
         return nan_unless(held, dirichlet(key, concentration, 1)[0])
 
     def concentrations(self, counts: np.ndarray, support: np.ndarray) -> Float[np.ndarray, "rows n"]:
-        """The shapes of the Dirichlet rows of a table, 0 outside the support."""
+        """The shapes of the Dirichlet rows of a table; 0 outside the support."""
         scale, alpha = self._public()
         return np.where(support, float(scale) * (counts + float(alpha)), 0.0)
 
     def law(self, counts: np.ndarray, support: Bool[np.ndarray, "rows n"], dtype: np.dtype) -> Law:
-        """The shapes of the rows, and the draw of Dirichlet rows."""
+        """The shapes of the rows, and the function that draws Dirichlet rows."""
         return Law(self.concentrations(counts, support).astype(dtype), draw_dirichlet)
 
     def expected_errors(self, counts: np.ndarray, support: np.ndarray) -> Errors:
-        """Those of Dirichlet rows, in closed form."""
+        """The errors of Dirichlet rows, in closed form."""
         return Errors(*dirichlet_errors(counts / counts.sum(axis=1, keepdims=True), self.concentrations(counts, support)))
 
     @classmethod
@@ -298,8 +299,9 @@ class PseudocountMechanism(CountMechanism):
         return [Variant(cls.title, {"pseudocount_factor": factor}) for factor in HINDSIGHT]
 
     def _public(self) -> tuple[Any, Any]:
+        """The parameters, which must describe one mechanism."""
         numbers: tuple[Any, Any] = (self.scale, self.pseudocount)
-        remedy = "call the methods of several mechanisms under jax.vmap"
+        remedy = "use jax.vmap to call methods of several mechanisms"
         require(
             all(np.ndim(x) == 0 for x in numbers),
             "scale, pseudocount",
@@ -315,26 +317,26 @@ register(PseudocountMechanism, "theorem7")
 
 
 def draw_dirichlet(key: Array, parameters: Any, counts: Any, support: Any, first: Any, n: int) -> Array:
-    """Private tables first, ..., first + n - 1 whose rows are Dirichlet of these shapes."""
+    """The private tables first, ..., first + n - 1, whose rows are Dirichlet of these shapes."""
     return dirichlet(key, parameters, n, first)
 
 
 class Urn(NamedTuple):
-    """Whole weights (cells,) and the unit: shapes weights/unit of the row's Dirichlet law. SECRET: they hold counts."""
+    """Whole weights (cells,) and a unit: the row is Dirichlet of shapes weights/unit. SECRET: they contain counts."""
 
     weights: list[int]
     unit: int
 
     def draw(self, draws: int) -> list[int]:
-        """How often each cell comes up."""
+        """The number of times that each cell is drawn."""
         return polya_urn(self.weights, self.unit, draws).tolist()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExactPseudocount(ExactSampler):
-    """Row ~ Dirichlet(scale (counts + pseudocount)) on the row's supported cells; public, the same for all rows.
+    """The sampler of rows ~ Dirichlet(scale (counts + pseudocount)) on their supported cells, the parameters public.
 
-    ValueError unless the exact delta at epsilon, at these very rationals, is at most delta.
+    InputError if the exact delta at epsilon, at these very rationals, exceeds delta.
     """
 
     scale: Fraction
@@ -347,15 +349,15 @@ class ExactPseudocount(ExactSampler):
         exact = all(Fraction(float(x)) == x for x in (self.scale, self.pseudocount))
         require(exact, "scale, pseudocount", (self.scale, self.pseudocount), "give rationals that a float holds exactly")
         spent = self.cost.delta
-        require(spent <= self.delta, "delta", self.delta, f"these parameters spend {spent:.6g} at this epsilon")
+        require(spent <= self.delta, "delta", self.delta, f"these parameters spend {spent:.6g} at this epsilon: lower the scale")
 
     @functools.cached_property
     def cost(self) -> Cost:
-        """delta at epsilon, exactly for a record and from above for a person, and by which argument."""
+        """delta at epsilon, exact for a record and an upper bound for a person, and the argument used."""
         return _cost(Target(self.epsilon, self.delta, self.neighbours), float(self.scale), float(self.pseudocount))
 
     def replaced(self) -> Replaced | None:
-        """Under "add-remove": the delta of a replacement at the same epsilon, by the accountant of the same parameters."""
+        """For "add-remove": the delta of a replacement at the same epsilon, by the accountant of the same parameters."""
         if self.neighbours.relation == "replace":
             return None
         target = Target(self.epsilon, self.delta, Neighbours("replace", self.neighbours.persons))
@@ -364,12 +366,12 @@ class ExactPseudocount(ExactSampler):
 
     @property
     def accountant(self) -> str:
-        """Where delta comes from."""
+        """The source of delta."""
         return self.cost.accountant
 
     @property
     def mechanism(self) -> PseudocountMechanism:
-        """The mechanism with the same law; its draws are floats, for research."""
+        """The mechanism with the same law. Its draws are floats, for research."""
         return PseudocountMechanism(scale=float(self.scale), pseudocount=float(self.pseudocount), adjacency=self.neighbours)
 
     def draw_row(self, row: int, counts: Sequence[int], draws: int) -> list[int]:
@@ -377,7 +379,7 @@ class ExactPseudocount(ExactSampler):
         return self.urn(row, counts).draw(draws)
 
     def urn(self, row: int, counts: Sequence[int]) -> Urn:
-        """s (c + alpha) with s = p/q and alpha = a/b is p (b c + a)/(q b); the same for every row."""
+        """The urn of a row. s (c + alpha) with s = p/q and alpha = a/b is p (b c + a)/(q b)."""
         p, b, a = self.scale.numerator, self.pseudocount.denominator, self.pseudocount.numerator
         return Urn([p * (b * c + a) for c in counts], self.scale.denominator * b)
 
@@ -394,13 +396,13 @@ class ExactPseudocount(ExactSampler):
         return pseudocount_error(records, cells, float(self.scale), float(self.pseudocount))
 
     def coarser(self, cells: int, row_records: float) -> ExactPseudocount:
-        """Calibrated again for these planning figures."""
+        """The sampler calibrated again for these planning figures."""
         target = Target(self.epsilon, self.delta, self.neighbours)
         planned = PseudocountMechanism.planned(target, Planning(cells, row_records))
         return planned.exact_sampler(epsilon=self.epsilon, delta=self.delta)
 
     def price_head(self, cells: int) -> str:
-        """Pseudo-records a row."""
+        """The sentence on pseudo-records."""
         alpha, scale = float(self.pseudocount), float(self.scale)
         return f"Every row gets {cells * alpha:,.0f} pseudo-records ({cells} cells with alpha = {alpha:.4g} each); scale s = {scale:.4g}."
 
@@ -417,7 +419,7 @@ class ExactPseudocount(ExactSampler):
 
 
 def _cost(target: Target, scale: float, alpha: float, *, quick: bool = False) -> Cost:
-    """What these parameters spend at the target's epsilon; quick: a lower bound of it for persons, to search by."""
+    """The delta of these parameters at the target's epsilon. quick: a lower bound of it for persons, for a search."""
     if target.neighbours.persons is None:
         mechanism = PseudocountMechanism(scale=scale, pseudocount=alpha, adjacency=target.neighbours)
         return Cost(float(mechanism.exact_delta(target.epsilon)), EXACT)
@@ -425,7 +427,7 @@ def _cost(target: Target, scale: float, alpha: float, *, quick: bool = False) ->
 
 
 def _reachable(target: Target, alpha: float) -> bool:
-    """Whether any scale might meet it at this pseudo-count: the least that a mechanism takes, where that is not small already."""
+    """Whether some scale may meet the target at this pseudo-count: whether the least scale does."""
     return _cost(target, max(1e-12, 1e-6 / (2 * alpha + 1)), alpha, quick=True).delta <= target.delta
 
 
@@ -440,7 +442,7 @@ def _held(target: Target, scale: float, alpha: float) -> float:
 
 @functools.lru_cache(maxsize=8)
 def _frontier(target: Target) -> tuple[tuple[float, float], ...]:
-    """Pseudo-counts above the floor under which no scale meets the target, each with the largest scale that does."""
+    """Pseudo-counts above the floor below which no scale meets the target, each with the largest scale that does."""
     low, high = 1e-6, 2.0
     # ends: high doubles, up to the limit below
     while not _reachable(target, high):
@@ -449,7 +451,7 @@ def _frontier(target: Target) -> tuple[tuple[float, float], ...]:
             high < _LARGEST,
             "(epsilon, delta)",
             (target.epsilon, target.delta),
-            "no pseudo-count reaches it: choose another pair, or fewer records a person",
+            "no pseudo-count reaches this pair: choose another, or keep fewer records of a person",
         )
     for _ in range(20):
         middle = (low * high) ** 0.5
@@ -460,7 +462,7 @@ def _frontier(target: Target) -> tuple[tuple[float, float], ...]:
 
 
 def _largest_scale(target: Target, alpha: float) -> float:
-    """For a record; for a person the largest by the two extreme spreadings, below that of a record."""
+    """The largest scale that meets the target; for a person the largest by the two extreme spreadings, below the scale for a record."""
     pair, persons = (target.epsilon, target.delta), target.neighbours.persons
     try:
         most = PseudocountMechanism.calibrate(
@@ -469,18 +471,13 @@ def _largest_scale(target: Target, alpha: float) -> float:
     except ValueError:
         if persons is None and not _reachable(target, alpha):
             raise
-        invalid("(epsilon, delta)", pair, "the accountant finds no scale for it: choose another pair")
+        invalid("(epsilon, delta)", pair, "the accountant finds no scale for this pair: choose another")
     return float(most) if persons is None else _lowered(target, float(most), alpha)
 
 
 def _lowered(target: Target, high: float, alpha: float) -> float:
     """The largest scale up to `high` by the extreme spreadings, to three parts in a thousand."""
-    require(
-        _reachable(target, alpha),
-        "pseudocount",
-        alpha,
-        "no scale reaches (epsilon, delta) for a person with so many records: raise the pseudo-count",
-    )
+    require(_reachable(target, alpha), "pseudocount", alpha, "no scale meets the target for so many records of a person: raise it")
 
     def holds(scale: float) -> bool:
         return _cost(target, scale, alpha, quick=True).delta <= target.delta
@@ -491,7 +488,7 @@ def _lowered(target: Target, high: float, alpha: float) -> float:
             break
         low, high = low / 2, low
     pair = (target.epsilon, target.delta)
-    require(low >= _LEAST_SCALE, "(epsilon, delta)", pair, "the accountant finds no scale for it: choose another pair")
+    require(low >= _LEAST_SCALE, "(epsilon, delta)", pair, "the accountant finds no scale for this pair: choose another")
     # ends: each turn halves the ratio in the logarithm
     while high / low > 1.003:
         middle = (low * high) ** 0.5

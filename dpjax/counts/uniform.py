@@ -1,4 +1,4 @@
-"""The uniform law on each row's public support: the guess that needs no data, costs no privacy, and that every mechanism should beat."""
+"""The uniform distribution on each row's public support: a guess that needs no data and costs no privacy, as a baseline."""
 
 from __future__ import annotations
 
@@ -21,7 +21,17 @@ from dpjax.counts.protocol import AuditPair, CountMechanism, Errors, Law, regist
 @frozen_pytree(static=("adjacency",))
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class UniformGuess(CountMechanism):
-    """counts -> the uniform law on the support of each row; the counts are not looked at."""
+    """The mechanism counts -> the uniform distribution on the support of each row. It does not read the counts.
+
+    Args:
+        adjacency: The neighbouring relation, a word or a `Neighbours`; it has no effect.
+
+    Example:
+        >>> import jax
+        >>> from dpjax.counts import UniformGuess
+        >>> UniformGuess().privatize(jax.random.key(0), [[3, 1]]).tolist()
+        [[0.5, 0.5]]
+    """
 
     adjacency: Neighbours | str = "replace"
 
@@ -35,30 +45,30 @@ class UniformGuess(CountMechanism):
 
     @classmethod
     def calibrate(cls, *, epsilon: Any, delta: Any = 0.0, adjacency: Neighbours | str = "replace", **options: Any) -> UniformGuess:
-        """The guess: it meets every target."""
+        """The guess, which meets every target."""
         return cls(adjacency=adjacency)
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        """None."""
+        """No numbers."""
         return {}
 
     @property
     def random(self) -> bool:
-        """It is one public table."""
+        """False: it is one public table."""
         return False
 
     @property
     def note(self) -> str:
-        """What it is."""
+        """A remark for a comparison."""
         return "needs no data"
 
     def exact_delta(self, epsilon: Any) -> Any:
-        """0, in the shape of epsilon; traced: in its dtype."""
+        """0, in the shape of epsilon, and in the dtype of a traced epsilon."""
         return jnp.zeros_like(epsilon) if is_traced(epsilon) else np.zeros(np.shape(epsilon))[()]
 
     def exact_epsilon(self, delta: Any) -> Any:
-        """0, in the shape of delta; traced: in its dtype."""
+        """0, in the shape of delta, and in the dtype of a traced delta."""
         return jnp.zeros_like(delta) if is_traced(delta) else np.zeros(np.shape(delta))[()]
 
     def privatize(self, key: Array, counts: Any, support: Any = None) -> Float[Array, "*batch n"]:
@@ -70,15 +80,15 @@ class UniformGuess(CountMechanism):
         return mask.astype(values.dtype) / mask.sum(axis=-1, keepdims=True).astype(values.dtype)
 
     def law(self, counts: np.ndarray, support: Bool[np.ndarray, "rows n"], dtype: np.dtype) -> Law:
-        """The uniform rows, as many times as asked for."""
+        """The uniform rows, repeated."""
         return Law((support / support.sum(axis=1, keepdims=True)).astype(dtype), _repeated)
 
     def expected_errors(self, counts: np.ndarray, support: np.ndarray) -> Errors:
-        """Its errors."""
+        """The errors of the uniform rows."""
         return Errors(*uniform_rows(counts / counts.sum(axis=1, keepdims=True), support))
 
     def audit_pair(self) -> AuditPair | None:
-        """None: nothing of the data can be seen."""
+        """None: nothing about the data can be seen."""
         return None
 
 

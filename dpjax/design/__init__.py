@@ -1,7 +1,8 @@
 """Design: the first-order law of the private stationary distribution, and mechanisms chosen by gradient under a privacy constraint.
 
-`stationary_law` and `stationary_error_bars` screen without sampling; `design_matrix` chooses smoothing and concentrations of a private matrix;
-`epsilon_schedule` spreads a budget over the steps of a trajectory. A design is chosen on what is public, and certified by the exact accountant.
+`stationary_law` and `stationary_error_bars` need no sampling. `design_matrix` chooses pseudo-counts and concentrations of a private matrix.
+`epsilon_schedule` distributes a budget over the steps of a trajectory. A design is chosen on public facts and certified by the exact
+accountant.
 """
 
 from dpjax.design.matrix import MatrixDesign, certify, paper_rule

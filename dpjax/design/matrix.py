@@ -1,19 +1,20 @@
-"""A designed private matrix: its public parameters, how it releases counts, and its certificate, computed afresh each time it is asked for.
+"""A designed private matrix: its public parameters, its release of counts, and its certificate, computed again whenever it is asked for.
 
-No design is believed for having been optimised. Three adjacencies. "row": a record of one row changes its category; row totals N_i, the
-support, and a least count of each row's supported cells are public. With alpha_i added to every supported cell the smoothed row has
-N_i + n_i alpha_i records and least cell m_i + alpha_i, and Theorem 6 applies to it as it stands (`MatrixMechanism`). "any": any record is
-replaced by any other, in the same row or in another, every database; one scale and one pseudo-count for all rows (Theorem 7,
-`PseudocountMechanism`). "add-remove": any record more or fewer, by a mechanism of that adjacency; designs have the other two.
+A design is certified because of its parameters, not because it was optimised. There are three adjacencies. "row": a record of one row
+changes its category; row totals N_i, the support, and a least count of each row's supported cells are public. With alpha_i added to every
+supported cell the smoothed row has N_i + n_i alpha_i records and least cell m_i + alpha_i, and Theorem 6 applies to it as it stands
+(`MatrixMechanism`). "any": any record is replaced by any other, in the same row or in another, in every database; one scale and one
+pseudo-count for all rows (Theorem 7, `PseudocountMechanism`). "add-remove": any record more or fewer, by a mechanism of that adjacency;
+designs use only the other two.
 
-*A design* releases row i of counts as a draw of Dirichlet(s_i (counts_i + alpha_i)) on its public support: unbiased for the smoothed shares
-Q_i = (counts_i + alpha_i)/(N_i + n_i alpha_i), with concentration k_i = s_i (N_i + n_i alpha_i). A larger alpha_i allows a larger s_i and pulls
-the row towards the uniform law: the trade between variance and bias that `design_matrix` settles. What differs between the mechanisms of the
-two adjacencies is in one table, `_FORMS`.
+*A design* releases row i of counts as a draw of Dirichlet(s_i (counts_i + alpha_i)) on its public support. It is unbiased for the smoothed
+shares Q_i = (counts_i + alpha_i)/(N_i + n_i alpha_i), with concentration k_i = s_i (N_i + n_i alpha_i). A larger alpha_i allows a larger
+s_i and pulls the row towards the uniform distribution: `design_matrix` chooses this trade-off between variance and bias. The table `_FORMS`
+contains all differences between the mechanisms of the two adjacencies.
 
-*The first paper's rule* for the concentrations (`paper_rule`), at an exact joint (epsilon, delta), is there to be compared with a design:
-k_i = c k_min,i, k_min,i = 3/(2 eta_i), one factor c for all rows. Then k_i eta_i = 3c/2 in every row, h_i = 3c/(2 N_i eta_i), and the row with
-the smallest cell N_i eta_i costs most: every other row is more private than it needs to be, and noisier.
+*The first paper's rule* for the concentrations (`paper_rule`), at an exact joint (epsilon, delta), is for comparison with a design: k_i = c
+k_min,i, k_min,i = 3/(2 eta_i), with one factor c for all rows. Then k_i eta_i = 3c/2 in every row, h_i = 3c/(2 N_i eta_i), and the row with
+the smallest cell N_i eta_i costs most. Every other row is more private than necessary, and noisier.
 """
 
 from __future__ import annotations
@@ -55,11 +56,19 @@ _COVERED = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Certificate:
-    """A checked claim: delta at epsilon by exact accounting, rounded up, is at most the target; and what was assumed."""
+    """A checked claim: the exact delta at epsilon, rounded up, is at most the target; and its assumptions.
+
+    Attributes:
+        epsilon: Nats.
+        delta: The target.
+        exact_delta: The delta of the mechanism, at most the target.
+        adjacency: The neighbouring relation of the design.
+        statements: What is covered and what is assumed, in words.
+    """
 
     epsilon: float
     delta: float  # the target
-    exact_delta: float  # what the mechanism has, at most delta
+    exact_delta: float  # the delta of the mechanism, at most the target
     adjacency: Adjacency
     statements: tuple[str, ...]
 
@@ -71,15 +80,35 @@ class Certificate:
 def certify(
     mechanism: MatrixMechanism | PseudocountMechanism, epsilon: float, delta: float, statements: tuple[str, ...] = ()
 ) -> Certificate:
-    """On the host: the certificate of a mechanism at (epsilon, delta); ValueError, with what it has instead, if it does not meet them."""
+    """On the host: the certificate of a mechanism at (epsilon, delta).
+
+    Args:
+        mechanism: The mechanism to certify.
+        epsilon: The target in nats.
+        delta: The target.
+        statements: Further sentences of the certificate.
+
+    Returns:
+        A `Certificate`.
+
+    Raises:
+        InputError: The mechanism does not meet the target; the error says which delta it has.
+
+    Example:
+        >>> from dpjax.counts import PseudocountMechanism
+        >>> from dpjax.design import certify
+        >>> certificate = certify(PseudocountMechanism(scale=0.5, pseudocount=10.0), 2.0, 1e-4)
+        >>> certificate.exact_delta <= 1e-4
+        True
+    """
     require_concrete(
-        (mechanism, epsilon, delta), "mechanism or target", "certify outside the transformed function: a certificate is words"
+        (mechanism, epsilon, delta), "mechanism or target", "certify outside the transformed function: a certificate is text"
     )
     adjacency = _adjacency(mechanism)
     found = float(np.asarray(mechanism.exact_delta(epsilon)))
     if not found <= delta:
         remedy = (
-            f"the mechanism has delta {found:.6g} at epsilon {float(epsilon):g} by exact accounting: it does not meet the target"
+            f"by exact accounting the mechanism does not meet the target: it has delta {found:.6g} at epsilon {float(epsilon):g}"
         )
         invalid("(epsilon, delta)", (float(epsilon), float(delta)), remedy)
     return Certificate(
@@ -92,17 +121,39 @@ def certify(
 
 
 def _adjacency(mechanism: Any) -> Adjacency:
-    """The word for a mechanism's neighbouring relation; ValueError where it protects persons, of which no certificate speaks."""
+    """The word for a mechanism's neighbouring relation. InputError for a mechanism that protects persons, which no certificate covers."""
     neighbours = Neighbours.of(mechanism.adjacency)
-    require(neighbours.persons is None, "mechanism", mechanism, "certify a mechanism that protects records")
+    require(
+        neighbours.persons is None,
+        "mechanism",
+        mechanism,
+        "a certificate covers records only: pass a mechanism that protects records",
+    )
     return _RELATIONS[neighbours.relation]
 
 
 def paper_rule(*, rows: PublicRows, epsilon: float | int, delta: float) -> tuple[MatrixMechanism, float]:
-    """On the host: (the mechanism k_i = c k_min,i with the largest c that meets the joint target by exact accounting, c).
+    """On the host: the paper's rule k_i = c k_min,i at the largest c that meets the joint target by exact accounting, and c.
 
-    c is 0 where no row can meet it. Rows that no k can bring to the target are withheld, as in `MatrixMechanism.calibrate` with
-    unreachable="withhold".
+    Rows that no k brings to the target are withheld, as in `MatrixMechanism.calibrate` with unreachable="withhold". c is 0 if no row can
+    meet the target.
+
+    Args:
+        rows: The public facts of the matrix.
+        epsilon: The target in nats.
+        delta: The target.
+
+    Returns:
+        The mechanism and the factor c.
+
+    Example:
+        >>> import numpy as np
+        >>> from dpjax.design import paper_rule
+        >>> from dpjax.simplex import PublicRows
+        >>> rows = PublicRows(n_records=[98, 50], support=np.ones((2, 5), bool), eta=0.1)
+        >>> mechanism, factor = paper_rule(rows=rows, epsilon=1.0, delta=0.01)
+        >>> round(factor, 4)
+        2.1086
     """
     best = MatrixMechanism.calibrate(rows=rows, epsilon=epsilon, delta=delta, unreachable="withhold")
     drawn = ~(rows.constant | np.asarray(best.withheld))
@@ -113,17 +164,30 @@ def paper_rule(*, rows: PublicRows, epsilon: float | int, delta: float) -> tuple
 
 
 _ROUNDING = 1e-13
-_OTHER = "it is not the mechanism of these pseudo-counts and this adjacency"
+_OTHER = "it is not the mechanism of these pseudo-counts and this adjacency: make the design with design_matrix"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class MatrixDesign:
-    """A design that meets (epsilon, delta): made by `design_matrix`, and checked by the exact accountant whenever one is made.
+    """A design that meets (epsilon, delta). Made by `design_matrix`, and checked by the exact accountant whenever one is made.
 
-    mechanism: what is certified and drawn from, a `MatrixMechanism` on the smoothed shares ("row") or a `PseudocountMechanism` on counts
-    ("any"). n_records, minimum_count, pseudocount: (rows,); support: (rows, n). loss: what the first-order law predicts on the public model.
-    trace: the losses of the search, (starts, steps); settled: whether it came to rest. ValueError where the parameters do not meet the
-    target, so that a changed design cannot be made.
+    Args:
+        adjacency: "row" or "any".
+        epsilon: The target in nats.
+        delta: The target.
+        n_records: Row totals, (rows,).
+        support: The public support, (rows, n).
+        minimum_count: The public least counts, (rows,).
+        pseudocount: The pseudo-counts, (rows,).
+        mechanism: The mechanism that is certified and drawn from: a `MatrixMechanism` on the smoothed shares ("row") or a
+            `PseudocountMechanism` on
+            counts ("any").
+        loss: The loss that the first-order law predicts on the public model.
+        trace: The losses of the search, (starts, steps).
+        settled: Whether the search came to rest.
+
+    Raises:
+        InputError: The parameters do not meet the target, so that a changed design cannot be made.
     """
 
     adjacency: Adjacency
@@ -148,17 +212,17 @@ class MatrixDesign:
 
     @property
     def k(self) -> Float[np.ndarray, " rows"]:
-        """The concentrations, k_i = s_i (N_i + n_i alpha_i); +inf in rows with one supported category, which are no draw."""
+        """The concentrations, k_i = s_i (N_i + n_i alpha_i); +inf in rows with one supported category, which are not drawn."""
         return np.where(self._constant, np.inf, self._form.k(self))
 
     def certify(self) -> Certificate:
-        """The guarantee, computed now from the parameters; ValueError if they do not meet it."""
+        """The guarantee, computed now from the parameters. InputError if they do not meet it."""
         require(bool((self.pseudocount >= 0).all()), "pseudocount", self.pseudocount, "give pseudo-counts of 0 or more")
         require(self._form.fits(self), "mechanism", self.mechanism, _OTHER)
         return certify(self.mechanism, self.epsilon, self.delta, (PUBLIC_MODEL,))
 
     def _certify_once(self) -> None:
-        """`certify()`, unless the parameters are, byte for byte, those that passed it last."""
+        """Call `certify` unless these parameters, byte for byte, passed it last."""
         arrays = (self.n_records, self.support, self.minimum_count, self.pseudocount, *self._form.public(self.mechanism))
         now = (self.adjacency, self.epsilon, self.delta, type(self.mechanism), *(np.asarray(x).tobytes() for x in arrays))
         if self.__dict__.get("_certified") != now:
@@ -167,25 +231,32 @@ class MatrixDesign:
 
     @property
     def certificate(self) -> Certificate:
-        """`certify()`: computed each time, never stored."""
+        """The result of `certify()`: computed each time, never stored."""
         return self.certify()
 
     def smooth(self, counts: Float[np.ndarray, "rows n"] | np.ndarray) -> Float[np.ndarray, "rows n"]:
-        """The shares that a release is unbiased for: counts (rows, n) plus the pseudo-counts, on the support, rows divided by their sums."""
+        """The shares that a release is unbiased for: counts (rows, n) plus the pseudo-counts, on the support, each row divided by its sum."""
         values = np.asarray(counts, dtype=np.float64)
         require(
             values.shape == self.support.shape,
             "counts",
             values.shape,
-            f"their shape must be that of the support, {self.support.shape}",
+            f"their shape must equal the shape of the support, {self.support.shape}",
         )
         raised = np.where(self.support, values + self.pseudocount[:, None], 0.0)
         return raised / raised.sum(axis=1, keepdims=True)
 
     def privatize(self, key: Array, counts: Float[np.ndarray, "rows n"] | np.ndarray) -> Float[Array, "rows n"]:
-        """One private matrix. For "row", counts must have the public totals, support and least counts: ValueError otherwise.
+        """One private matrix, (rows, n).
 
-        A design whose parameters were changed by force since they were certified is certified again, and refused if it fails.
+        A design whose parameters were changed by force after it was certified is certified again, and refused if it fails.
+
+        Args:
+            key: One typed JAX key.
+            counts: Whole numbers, (rows, n). For "row" they must have the public totals, support and least counts.
+
+        Raises:
+            InputError: The counts do not fit, or the certificate fails.
         """
         key = checked_key(key)
         self._certify_once()
@@ -212,22 +283,32 @@ class MatrixDesign:
         check_counts(counts)
         require(counts.shape == self.support.shape, "counts", counts.shape, f"their shape must be {self.support.shape}")
         outside = np.where(self.support, 0, counts).any(axis=1)
-        require(not outside.any(), "counts", np.flatnonzero(outside).tolist(), "these rows have records outside the public support")
+        require(
+            not outside.any(),
+            "counts",
+            np.flatnonzero(outside).tolist(),
+            "these rows have records outside the public support: remove them",
+        )
         far = counts.sum(axis=1) != self.n_records
         require(
             not far.any(),
             "counts",
             np.flatnonzero(far).tolist(),
-            "these rows do not have the public totals the design was made for",
+            "these rows do not have the public totals of the design: make a design for these totals",
         )
         low = np.where(self.support, counts, np.inf).min(axis=1) < self.minimum_count
-        require(not low.any(), "counts", np.flatnonzero(low).tolist(), "these rows have a cell below the public least count")
+        require(
+            not low.any(),
+            "counts",
+            np.flatnonzero(low).tolist(),
+            "these rows have a cell below the public least count: make a design with a smaller minimum_count",
+        )
 
 
 class _Form(NamedTuple):
-    """What differs between the mechanisms of a design.
+    """The differences between the mechanisms of a design.
 
-    k: the concentrations of rows that are drawn. fits: whether the design's mechanism is that of its public parameters. public: the
+    k: the concentrations of rows that are drawn. fits: whether the design's mechanism matches its public parameters. public: the
     mechanism's own parameters. privatize: one private matrix of a design, for a key and counts.
     """
 
@@ -281,7 +362,7 @@ _FORMS = {
 
 
 def smoothed_rows(n_records: np.ndarray, support: np.ndarray, minimum_count: np.ndarray, pseudocount: np.ndarray) -> PublicRows:
-    """What is public of the smoothed rows: N_i + n_i alpha_i records, floor (m_i + alpha_i) of them, lowered by the rounding of a share."""
+    """The public facts of the smoothed rows: N_i + n_i alpha_i records and the floor m_i + alpha_i, as a share, lowered by its rounding."""
     n = support.sum(axis=1)
     records = n_records + n * pseudocount
     floor = np.where(n == 1, 0.5, (minimum_count + pseudocount) / records * (1 - _ROUNDING))

@@ -1,23 +1,23 @@
-"""What a design minimises, and how.
+"""The losses of a design, and their minimisation.
 
-*Losses* are expected errors of the private stationary distribution in its first-order law, smooth in all parameters. X = pi~ - pi is taken
-as normal, mean m = E pi~ - pi (smoothing and second order), variances s^2. Then, with weights w (1 unless given),
+*Losses* are expected errors of the private stationary distribution under its first-order law, smooth in all parameters. X = pi~ - pi is
+treated as normal, with mean m = E pi~ - pi (smoothing and second order) and variances s^2. Then, with weights w (default 1),
 
     "tv":  1/2 sum_l w_l E|X_l|,    E|X| = s sqrt(2/pi) exp(-m^2/(2 s^2)) + m erf(m/(s sqrt 2))  (the folded normal law),
     "l2":  sum_l w_l (m_l^2 + s_l^2),
     "kl":  1/2 sum_l w_l (m_l^2 + s_l^2)/pi_l, the divergence KL(pi || pi~) to second order.
 
-A loss of one's own is a function (law, pi) -> scalar of the `StationaryLaw` and of the public model's stationary law, in jax.numpy.
+A user's own loss is a function (law, pi) -> scalar, in jax.numpy, of the `StationaryLaw` and of the public model's stationary distribution.
 
-*The search* (`minimise`): Adam with a rate that falls to zero, from several starts, on a smooth function of a few hundred free parameters.
-Nothing here is convex and nothing needs to be: the best point seen from any start is returned, starts included, so the result is never
-worse than the best start; and the whole trace comes back. Losses are divided by the size of the first one, since Adam's steps should not
-depend on their unit. Deterministic. What an objective depends on is passed as `arguments`, traced: one function object and one set of
-shapes compile once.
+*The search* (`minimise`) is Adam with a rate that falls to zero, from several starts, on a smooth function of up to a few hundred free
+parameters. No convexity is needed. The best point seen from any start, starts included, is returned with the whole trace; the result is
+never worse than the best start. Losses are divided by the size of the first one, because Adam's steps should not depend on their unit. The
+search is deterministic. The data of an objective are passed as `arguments`, traced: one function object and one set of shapes compile once.
 
-Whether the best point is at rest is not read off the trace, whose rate falls to zero wherever it is: from the best point 25 further steps
-are taken at the first rate and 25 at a tenth of it, both fresh. Adam's first steps move every coordinate by the rate, downhill; at the
-small rate a slope whose entries add to more than some hundredths of the loss must therefore show, at the large one a far slope.
+The trace does not show whether the best point is at rest, because the rate falls to zero everywhere. Instead 25 further steps start from
+the best point at the first rate, and 25 at a tenth of it, both with fresh Adam states. Adam's first steps move every coordinate downhill by
+the rate. At the small rate a slope whose entries sum to more than some hundredths of the loss must therefore show; at the large rate, a
+slope far away.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from dpjax.design.stationary import Numbers, StationaryLaw
 from dpjax.simplex._rounding import float64
 
 Vector = Float[Array, "*batch n"] | Float[np.ndarray, "*batch n"]
-Weights = Float[Array, "*each n"] | Float[np.ndarray, "*each n"] | float  # one for each state, or for each law and state
+Weights = Float[Array, "*each n"] | Float[np.ndarray, "*each n"] | float  # for each state, or for each law and state
 Loss = Callable[[StationaryLaw, Float[Array, " n"]], Float[Array, ""]]
 Weighted = Callable[[StationaryLaw, Float[Array, " n"], Any], Float[Array, ""]]
 Named = Literal["tv", "l2", "kl"]
 
 
 def folded_normal_mean(mean: Numbers, variance: Numbers) -> Float[Array, "*shape"]:
-    """E|X| for X normal, elementwise; |mean| where the variance is 0. Pure and smooth where the variance is positive."""
+    """E|X| for X normal, elementwise; |mean| where the variance is 0. Pure, and smooth where the variance is positive."""
     mean, variance = jnp.asarray(mean), jnp.asarray(variance)
     some = variance > 0
     s = jnp.sqrt(jnp.where(some, variance, 1.0))
@@ -57,23 +57,50 @@ def folded_normal_mean(mean: Numbers, variance: Numbers) -> Float[Array, "*shape
 
 
 def total_variation(law: StationaryLaw, pi: Vector, weights: Weights = 1.0) -> Float[Array, "*batch"]:
-    """Expected total variation of pi~ from pi in the first-order law; with weights, half the weighted sum of E|pi~_l - pi_l|."""
+    """The expected total variation of pi~ from pi under the first-order law; with weights, half the weighted sum of E|pi~_l - pi_l|.
+
+    Args:
+        law: A `StationaryLaw`.
+        pi: The stationary distribution, (*batch, n).
+        weights: Weights of the states.
+
+    Returns:
+        (*batch,), differentiable. `evaluate` gives a float64.
+    """
     error = folded_normal_mean(law.mean - _like(pi, law), law.variance)
     return 0.5 * (_like(weights, law) * error).sum(axis=-1)
 
 
 def squared_error(law: StationaryLaw, pi: Vector, weights: Weights = 1.0) -> Float[Array, "*batch"]:
-    """Expected (weighted) squared error of pi~ in the first-order law."""
+    """The expected (weighted) squared error of pi~ under the first-order law.
+
+    Args:
+        law: A `StationaryLaw`.
+        pi: The stationary distribution, (*batch, n).
+        weights: Weights of the states.
+
+    Returns:
+        (*batch,), differentiable. `evaluate` gives a float64.
+    """
     return (_like(weights, law) * ((law.mean - _like(pi, law)) ** 2 + law.variance)).sum(axis=-1)
 
 
 def divergence(law: StationaryLaw, pi: Vector, weights: Weights = 1.0) -> Float[Array, "*batch"]:
-    """Expected KL(pi || pi~), nats, to second order: half the squared error over pi."""
+    """The expected KL(pi || pi~), nats, to second order: half the squared error divided by pi.
+
+    Args:
+        law: A `StationaryLaw`.
+        pi: The stationary distribution, (*batch, n).
+        weights: Weights of the states.
+
+    Returns:
+        (*batch,), differentiable. `evaluate` gives a float64.
+    """
     return 0.5 * squared_error(law, pi, _like(weights, law) / _like(pi, law))
 
 
 def _like(x: Any, law: StationaryLaw) -> Float[Array, "*batch n"]:
-    """`x` in the shape of the law's mean, a batch of laws having one x or one each."""
+    """`x` in the shape of the law's mean; a batch of laws has one x or one for each."""
     return jnp.broadcast_to(jnp.asarray(x, law.stationary.dtype), law.stationary.shape)
 
 
@@ -81,9 +108,9 @@ _NAMED: dict[str, Weighted] = {"tv": total_variation, "l2": squared_error, "kl":
 
 
 def resolve(loss: Named | Loss, weights: np.ndarray | list[float] | None, n: int) -> tuple[Weighted, Float[np.ndarray, " n"]]:
-    """The loss as a function (law, pi, weights) -> scalar, one object for each loss, and the weights; ValueError where they do not fit."""
+    """The loss as a function (law, pi, weights) -> scalar, one object for each loss, and the weights. InputError if they do not fit."""
     if callable(loss):
-        require(weights is None, "weights", weights, "leave weights out with a loss of your own, or name a loss")
+        require(weights is None, "weights", weights, "a loss function takes no weights: remove them, or name a loss")
         vector = np.zeros(n)
         require_scalar(loss, StationaryLaw(vector, vector, np.zeros((n, n))), vector, arguments="(law, pi)")
         return _unweighted(loss), np.ones(n)
@@ -100,13 +127,13 @@ def resolve(loss: Named | Loss, weights: np.ndarray | list[float] | None, n: int
 
 
 def require_scalar(loss: Callable[..., Any], *given: Any, arguments: str) -> None:
-    """ValueError unless a loss of the user's own takes arguments of these shapes, is traced by JAX, and gives one real number."""
+    """Raise InputError unless a user's loss accepts arguments of these shapes, can be traced by JAX, and returns one real number."""
     try:
         inspect.signature(loss).bind(*given)
     except TypeError:
         invalid("loss", loss, "give a function of them", must=f"take the arguments {arguments}")
     except ValueError:
-        pass  # a built-in without a signature: the trace will tell
+        pass  # a built-in without a signature: the trace below checks it
     try:
         with jax.enable_x64(True):
             found = jax.eval_shape(loss, *given)
@@ -123,13 +150,20 @@ def _unweighted(loss: Loss) -> Weighted:
 
 
 def evaluate(loss: Callable[..., Array], law: StationaryLaw, pi: Vector, weights: Weights = 1.0) -> Any:
-    """A loss (law, pi, weights) -> scalar of NumPy float64 arrays, as a NumPy float64. Traced: the loss itself, in the dtype of what is traced.
+    """The value of a loss (law, pi, weights) -> scalar: a NumPy float64; a traced argument gives a value in its dtype.
 
-    >>> import numpy as np
-    >>> from dpjax.design import stationary_law, total_variation
-    >>> law = stationary_law(np.array([[0.9, 0.1], [0.3, 0.7]]), 1000.0)
-    >>> round(float(evaluate(total_variation, law, law.stationary)), 5)
-    0.01592
+    Args:
+        loss: A loss such as `total_variation`.
+        law: A `StationaryLaw`.
+        pi: The stationary distribution, (n,).
+        weights: Weights of the states.
+
+    Example:
+        >>> import numpy as np
+        >>> from dpjax.design import evaluate, stationary_law, total_variation
+        >>> law = stationary_law(np.array([[0.9, 0.1], [0.3, 0.7]]), 1000.0)
+        >>> round(float(evaluate(total_variation, law, law.stationary)), 5)
+        0.01592
     """
     if is_traced(law, pi, weights):
         dtype = float_dtype(*law, pi, weights)
@@ -140,22 +174,23 @@ def evaluate(loss: Callable[..., Array], law: StationaryLaw, pi: Vector, weights
 
 Progress = Callable[[str], None]
 Objective = Callable[[Float[Array, " parameters"], Any], Float[Array, ""]]
-_ROUND = 25  # steps between two looks from the host
-_RESTARTS = (1.0, 0.1)  # fresh rates, over the first one, at which the best point is tried for rest
-_REST = 1e-3  # how much of the loss a restart may gain
+_ROUND = 25  # steps in one compiled call
+_RESTARTS = (1.0, 0.1)  # rates of the restarts, in units of the first rate
+_REST = 1e-3  # the most of the loss that a restart may gain
 
 
 def require_loss_of_trace(loss: float, trace: np.ndarray, argument: str = "loss") -> None:
-    """ValueError for a loss that no search with this trace can have ended at, nor begun from."""
+    """Raise InputError for a loss with which no search of this trace can have ended or begun."""
     met = trace[np.isfinite(trace)]
     fits = met.size > 0 and met.min() - 0.01 * np.abs(met).max() <= loss <= met.max() + 0.01 * np.abs(met).max()
-    require(fits, argument, loss, "leave it out: a loss is measured, and the trace of the search has none of this value")
+    require(fits, argument, loss, "remove it: a loss is measured, and the trace of the search does not contain this value")
 
 
 class Minimum(NamedTuple):
-    """The best point, its loss, the losses of every start at every step, (starts, steps), and whether it is at rest.
+    """The best point, its loss, the losses of every start at every step, (starts, steps), and whether the point is at rest.
 
-    settled: no fresh restart from the best point gained a thousandth of the loss; False for a search of fewer than 25 steps, unasked.
+    settled: no fresh restart from the best point gained a thousandth of the loss. False, without a test, for a search of fewer than 25
+    steps.
     """
 
     point: Float[np.ndarray, " parameters"]
@@ -173,25 +208,33 @@ def minimise(
     rate: float = 0.2,
     progress: Progress | None = None,
 ) -> Minimum:
-    """The best point met from `starts` in `steps` of Adam each; `progress` is called with a line of text every 25 steps.
+    """The best point found from `starts` in `steps` steps of Adam each.
 
-    objective: (point, arguments) -> loss, traced under float64; arguments: a pytree of numbers and arrays. ValueError where the loss is not
-    finite at any start.
+    Args:
+        objective: (point, arguments) -> loss, traced under float64.
+        arguments: A pytree of numbers and arrays.
+        starts: The starting points.
+        steps: Steps from each start, at least 1.
+        rate: The first rate of Adam.
+        progress: A function that receives a line of text every 25 steps.
+
+    Raises:
+        InputError: The loss is not finite at any start.
     """
-    require(steps >= 1, "steps", steps, "take one step or more")
+    require(steps >= 1, "steps", steps, "pass one step or more")
     require(len(starts) >= 1, "starts", starts, "give one start or more")
     with jax.enable_x64(True):
         names = [f"start {i + 1} of {len(starts)}" for i in range(len(starts))]
         runs = [_run(objective, arguments, x, steps, rate, name, progress) for x, name in zip(starts, names, strict=True)]
     trace = np.stack([run[2] for run in runs])
     best = int(np.argmin([run[1] for run in runs]))
-    require(bool(np.isfinite(runs[best][1])), "loss", trace[:, 0].tolist(), "it is not finite at any start")
+    require(bool(np.isfinite(runs[best][1])), "loss", trace[:, 0].tolist(), "it is not finite at any start: pass other starts")
     point, loss, _ = runs[best]
     return Minimum(point, loss, trace, steps >= _ROUND and _at_rest(objective, arguments, point, loss, rate))
 
 
 def _at_rest(objective: Objective, arguments: Any, point: np.ndarray, loss: float, rate: float) -> bool:
-    """Whether no fresh restart from the point, at a large and at a small rate, gains a thousandth of the loss."""
+    """Whether no fresh restart from the point, at a large or a small rate, gains a thousandth of the loss."""
     with jax.enable_x64(True):
         gains = [loss - _run(objective, arguments, point, _ROUND, factor * rate, "", None)[1] for factor in _RESTARTS]
     return bool(max(gains) <= _REST * abs(loss))
@@ -202,7 +245,7 @@ class _State(NamedTuple):
     adam: Any
     best: Float[Array, " parameters"]
     least: Float[Array, ""]
-    unit: Float[Array, ""]  # what losses are divided by; 0 until one is known
+    unit: Float[Array, ""]  # the divisor of losses; 0 until it is known
 
 
 def _run(
@@ -229,7 +272,7 @@ def _run(
 
 
 def _adam(pace: Float[Array, 2]) -> optax.GradientTransformation:
-    """Adam at a rate that falls to zero as half a cosine; (first rate, steps) may be traced, so that all searches share a program."""
+    """Adam with a rate that falls to zero as half a cosine. (first rate, steps) may be traced, so that all searches share a program."""
     rate, steps = pace
     return optax.adam(lambda count: rate * 0.5 * (1 + jnp.cos(jnp.pi * jnp.minimum(count / steps, 1))), eps=1e-12)
 
@@ -238,7 +281,7 @@ def _adam(pace: Float[Array, 2]) -> optax.GradientTransformation:
 def _advance(
     objective: Objective, pace: Float[Array, 2], arguments: Any, state: _State, n: Array
 ) -> tuple[_State, Float[Array, " round"]]:
-    """n steps, at most a round; the losses met."""
+    """n steps, at most a round, and their losses."""
     optimiser = _adam(pace)
 
     def one(i: Array, carry: tuple[_State, Float[Array, " round"]]) -> tuple[_State, Float[Array, " round"]]:

@@ -1,20 +1,20 @@
-"""Choosing smoothing and concentrations of a private matrix under a joint (epsilon, delta), on a public model.
+"""The choice of pseudo-counts and concentrations of a private matrix under a joint (epsilon, delta), on a public model.
 
 *The frontier of privacy* (`frontier`): the largest scale s that a smallest cell of m records (pseudo-count included) allows at (epsilon,
-delta). A row with shapes s (count + alpha) has, by Theorem 6, the privacy curve of Beta(s m + s, s m) against its mirror, m = smallest
-count that is publicly known + alpha, h = s. So everything a row's privacy depends on is (s, m), and the largest s is one function s*(m),
-increasing from 0 at the least m that can meet the target (`least_pseudocount`). log s* is nearly a line in t = log(m - least), with slopes
-from 1/2 to 1: it is calibrated exactly at `NODES` points and interpolated by a cubic spline, within 1e-6 of the exact one in the middle of
-the table. The interpolant only guides a search: what a search ends at is calibrated afresh.
+delta). A row with shapes s (count + alpha) has, by Theorem 6, the privacy curve of Beta(s m + s, s m) against its mirror image, with m =
+the smallest publicly known count + alpha and h = s. The privacy of a row therefore depends only on (s, m), and the largest s is one
+function s*(m). It increases from 0 at the least m that can meet the target (`least_pseudocount`). log s* is nearly a line in t = log(m -
+least), with slopes from 1/2 to 1. It is calibrated exactly at `NODES` points and interpolated by a cubic spline, within 1e-6 of the exact
+function in the middle of the table. The interpolant only guides a search; the result of a search is calibrated again.
 
-*The choice* (`design_matrix`). At a given pseudo-count alpha_i a row's privacy depends on its scale s_i alone, and every row may have its
-own largest one, since rows are composed in parallel: the paper's rule, one factor c for all rows, is held back by the weakest. What is left
-to choose is alpha. With m_i the public least count of row i's cells, s_i = s*(m_i + alpha_i) (`frontier`),
+*The choice* (`design_matrix`). At a given pseudo-count alpha_i the privacy of a row depends only on its scale s_i. Every row may have its
+own largest scale, because rows are composed in parallel. (The paper's rule, one factor c for all rows, is limited by the weakest row.) Only
+alpha remains to choose. With m_i the public least count of row i's cells, s_i = s*(m_i + alpha_i) (`frontier`),
 
     Q_i = (N_i P_i + alpha_i)/(N_i + n_i alpha_i),    k_i = s*(m_i + alpha_i) (N_i + n_i alpha_i),
 
 and the loss is a function of the first-order law of the private stationary distribution at (Q, k), bias included. With alpha_i = least_i +
-e^{theta_i} it is searched over theta by `minimise`, from equal pseudo-counts of several sizes and from seeded ones. The chosen alpha_i then
+e^{theta_i}, `minimise` searches over theta, from equal pseudo-counts of several sizes and from seeded random ones. The chosen alpha_i then
 get their scales from the exact accountant, not from the table.
 """
 
@@ -43,13 +43,13 @@ from dpjax.simplex._rounding import float64
 from dpjax.simplex.exact import calibrate_exact
 
 NODES = 160
-_NEAREST, _FARTHEST = 1e-3, 1e7  # m - least over least, at the two ends of the table
-_LEAST, _MOST = 0.15, 9e4  # of the least cell: with _SHARE and the ends above, what the accountant takes
-_SHARE = 0.1  # any floor below 1/3: calibration is asked of N = m/_SHARE records, of which only m matters
+_NEAREST, _FARTHEST = 1e-3, 1e7  # (m - least) / least at the two ends of the table
+_LEAST, _MOST = 0.15, 9e4  # range of the least cell for which the accountant accepts _SHARE and the ends above
+_SHARE = 0.1  # any floor below 1/3: calibration uses N = m/_SHARE records, of which only m matters
 
 
 class Frontier(NamedTuple):
-    """s*(m) at one (epsilon, delta), as a table that JAX can hold; `least` is the infimum of m that can meet the target."""
+    """s*(m) at one (epsilon, delta), as a table for JAX. `least` is the infimum of the m that can meet the target."""
 
     least: Float[np.ndarray, ""] | Float[Array, ""] | float
     first: Float[np.ndarray, ""] | Float[Array, ""] | float
@@ -60,17 +60,22 @@ class Frontier(NamedTuple):
 
 @functools.lru_cache(maxsize=16)
 def frontier(epsilon: float, delta: float) -> Frontier:
-    """The table at (epsilon, delta), float64 on the host, read-only: made once; ValueError for an epsilon or delta that is none."""
+    """The table at (epsilon, delta), float64 on the host, read-only and cached. InputError for an epsilon or delta out of range."""
     from scipy.interpolate import CubicSpline
 
     least = least_pseudocount(epsilon=epsilon, delta=delta)
-    words = f"the smallest cell that can meet it is {least:.3g} records, and designs are made from {_LEAST:g} to {_MOST:g}"
-    require(least >= _LEAST, "(epsilon, delta)", (epsilon, delta), f"{words}: ask for a smaller epsilon or delta")
-    require(least <= _MOST, "(epsilon, delta)", (epsilon, delta), f"{words}: ask for a larger epsilon or delta")
+    words = f"the smallest cell that can meet it has {least:.3g} records, and designs need {_LEAST:g} to {_MOST:g}"
+    require(least >= _LEAST, "(epsilon, delta)", (epsilon, delta), f"{words}: pass a smaller epsilon or delta")
+    require(least <= _MOST, "(epsilon, delta)", (epsilon, delta), f"{words}: pass a larger epsilon or delta")
     t = np.linspace(np.log(least * _NEAREST), np.log(max(least, 1.0) * _FARTHEST), NODES)
     m = least + np.exp(t)
     scale = largest_scales(epsilon, delta, m)
-    require(bool((scale > 0).all()), "(epsilon, delta)", (epsilon, delta), "no scale is found near its floor; take a larger one")
+    require(
+        bool((scale > 0).all()),
+        "(epsilon, delta)",
+        (epsilon, delta),
+        "no scale is found near its floor: pass a larger epsilon or delta",
+    )
     log_scale = np.log(scale)
     slope = CubicSpline(t, log_scale)(t, 1)
     for array in (log_scale, slope):
@@ -79,13 +84,13 @@ def frontier(epsilon: float, delta: float) -> Frontier:
 
 
 def largest_scales(epsilon: float, delta: float, m: Float[np.ndarray, " cells"]) -> Float[np.ndarray, " cells"]:
-    """s*(m) by the exact accountant, rounded to the safe side; 0 where no scale meets the target."""
+    """s*(m) by the exact accountant, rounded to the safe side; 0 if no scale meets the target."""
     records = m / _SHARE
     return np.asarray(calibrate_exact(epsilon=epsilon, delta=delta, eta=_SHARE, n_records=records, n_categories=3)) / records
 
 
 def log_largest_scale(table: Frontier, m: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """log s*(m) from the table, m > least; pure, differentiable; beyond the table's ends it goes on as a line."""
+    """log s*(m) from the table, m > least. Pure, differentiable; linear beyond the ends of the table."""
     t = jnp.log(m - table.least)
     x = (t - table.first) / table.step
     last = table.log_scale.shape[0] - 1
@@ -100,11 +105,11 @@ def log_largest_scale(table: Frontier, m: Float[Array, "*shape"]) -> Float[Array
 
 
 Real = np.ndarray | float | int | list
-_SIZES = (-6.0, -1.0, 0.0, 1.0, 2.0)  # starts: log of the extra pseudo-count over the least cell
+_SIZES = (-6.0, -1.0, 0.0, 1.0, 2.0)  # starts: log of the extra pseudo-count divided by the least cell
 
 
 class _Facts(NamedTuple):
-    """Public facts of the rows, checked."""
+    """The public facts of the rows, checked."""
 
     n_records: np.ndarray
     support: np.ndarray
@@ -114,7 +119,7 @@ class _Facts(NamedTuple):
 
     @property
     def constant(self) -> np.ndarray:
-        """Rows with one supported category: no draw."""
+        """The rows with one supported category, which are not drawn."""
         return self.support.sum(axis=1) == 1
 
 
@@ -135,16 +140,45 @@ def design_matrix(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> MatrixDesign:
-    """On the host: pseudo-counts and scales of least expected stationary error on `public_model`, among those that meet (epsilon, delta).
+    """On the host: the pseudo-counts and scales with the least expected stationary error on `public_model` that meet (epsilon, delta).
 
-    public_model: (n, n), irreducible on the support: a transition matrix THAT IS PUBLIC (last year's published figures, a survey, a guess).
-    A DESIGN CHOSEN ON THE SENSITIVE COUNTS LEAKS THEM: its parameters depend on them, and the certificate does not cover that; a UserWarning
-    is given where n_records times the model is whole in every cell, as shares of those counts are. n_records: row
-    totals, public ("row"), or a public guess of them that guides the search alone ("any"). support: (n, n) booleans, public. minimum_count:
-    a public lower bound on every supported cell of each row, 0 or more ("row" only). loss, weights: see `losses`; or a function (law, pi)
-    -> scalar in jax.numpy. least_shape: rows are searched among those whose smallest Dirichlet parameter, s_i (m_i + alpha_i), is at least
-    this; below 1 the first-order law promises more than it keeps, and a search would find just that; 0 lifts it. progress: called with
-    lines of text. Deterministic given `seed`.
+    A DESIGN CHOSEN ON THE SENSITIVE COUNTS LEAKS THEM: its parameters depend on them, and the certificate does not cover that. A
+    UserWarning is given if n_records times the model is a whole number in every cell, as it is for shares of those counts. Deterministic
+    for a given `seed`.
+
+    Args:
+        epsilon: The target in nats.
+        delta: The target, strictly between 0 and 1.
+        n_records: Row totals, one number or (n,): public for "row"; for "any" a public guess that only guides the search.
+        support: The public support, (n, n), booleans.
+        public_model: A transition matrix THAT IS PUBLIC, (n, n), irreducible on the support (last year's published figures, a survey, a
+            guess).
+        minimum_count: A public lower bound on every supported cell of each row, one number or (n,); only for "row".
+        adjacency: "row" (a record changes within its row) or "any" (any record is replaced by any other).
+        loss: "tv", "l2" or "kl" (see `dpjax.design.optimise`), or a function (law, pi) -> scalar in jax.numpy.
+        weights: Weights of the states, (n,). Default: 1 each.
+        steps: Steps of the search from each start.
+        least_shape: The search is restricted to rows whose smallest Dirichlet parameter, s_i (m_i + alpha_i), is at least this. Below 1 the
+            first-order law is too optimistic, and a search would exploit that; 0 removes the restriction.
+        random_starts: The number of random starts.
+        seed: The seed of the random starts.
+        progress: A function that receives lines of text.
+
+    Returns:
+        A `MatrixDesign`, certified.
+
+    Raises:
+        InputError: A fact is invalid, or no design meets the target.
+
+    Example:
+        >>> import numpy as np
+        >>> from dpjax.design import design_matrix
+        >>> model = [[0.6, 0.3, 0.1], [0.2, 0.6, 0.2], [0.1, 0.3, 0.6]]  # public
+        >>> found = design_matrix(
+        ...     epsilon=1.0, delta=1e-3, n_records=1007, support=np.ones((3, 3), bool), public_model=model, steps=5
+        ... )
+        >>> found.certificate.exact_delta <= 1e-3
+        True
     """
     given = (epsilon, delta, n_records, minimum_count, public_model)
     require_concrete(given, "the target or the public facts", "search outside the transformed function")
@@ -189,7 +223,7 @@ def design_matrix(
 
 
 class _Search(NamedTuple):
-    """What the objective reads, all of it traced; `cell` is the least cell without what theta adds."""
+    """The data of the objective, all traced. `cell` is the least cell without the part that theta adds."""
 
     table: Frontier
     constant: Any
@@ -204,7 +238,7 @@ class _Search(NamedTuple):
 
 @functools.lru_cache(maxsize=16)
 def _objective(loss: Weighted) -> Objective:
-    """(theta, what it depends on) -> loss; theta has one entry, for all rows, or one for each."""
+    """The function (theta, data) -> loss. theta has one entry for all rows, or one for each."""
 
     def objective(theta: Float[Array, " parameters"], x: _Search) -> Float[Array, ""]:
         more = jnp.where(x.constant, 0.0, jnp.broadcast_to(jnp.exp(theta), x.n_records.shape))
@@ -223,7 +257,7 @@ def _least_trusted_cell(table: Frontier, least_shape: float) -> float:
     m = table.least + np.exp(table.first + table.step * np.arange(len(table.log_scale)))
     shapes = np.exp(np.asarray(table.log_scale)) * m
     require(
-        bool(shapes[-1] >= least_shape), "least_shape", least_shape, "no pseudo-count reaches it at this target; take a smaller one"
+        bool(shapes[-1] >= least_shape), "least_shape", least_shape, "no pseudo-count reaches it at this target: pass a smaller one"
     )
     return float(m[int(np.argmax(shapes >= least_shape))])
 
@@ -241,7 +275,7 @@ def _pseudocounts(found: Minimum, facts: _Facts, least: np.ndarray) -> np.ndarra
 def _mechanism(
     facts: _Facts, alpha: np.ndarray, epsilon: float, delta: float, adjacency: Adjacency
 ) -> MatrixMechanism | PseudocountMechanism:
-    """Every row at its largest concentration (or all rows at their largest scale) at these pseudo-counts, by the exact accountant."""
+    """The mechanism with the largest concentrations (or the largest common scale) at these pseudo-counts, by the exact accountant."""
     if adjacency == "any":
         return PseudocountMechanism.calibrate(epsilon=epsilon, delta=delta, pseudocount=float(alpha[~facts.constant][0]))
     rows = smoothed_rows(facts.n_records, facts.support, facts.minimum_count, alpha)
@@ -254,7 +288,12 @@ def _checked(n_records: Real, support: np.ndarray, minimum_count: Real, public_m
     require(mask.ndim == 2 and mask.shape[0] == mask.shape[1], "support.shape", mask.shape, "give a square matrix, one row a state")
     require(bool(mask.any(axis=1).all()), "support", support, "give every row a category")
     n = mask.sum(axis=1)
-    require(bool((n > 1).any()), "support", support, "every row has one category: there is nothing to privatise")
+    require(
+        bool((n > 1).any()),
+        "support",
+        support,
+        "every row has one category, so there is nothing to privatise: pass a larger support",
+    )
     totals, least = _per_row(n_records, "n_records", len(n)), _per_row(minimum_count, "minimum_count", len(n))
     require(bool((np.isfinite(totals) & (totals >= 1)).all()), "n_records", n_records, "give every row one record or more")
     require(bool((np.isfinite(least) & (least >= 0)).all()), "minimum_count", minimum_count, "give counts of 0 or more")
@@ -262,7 +301,10 @@ def _checked(n_records: Real, support: np.ndarray, minimum_count: Real, public_m
     P = np.asarray(chain.matrix)
     outside = np.flatnonzero(np.where(mask, 0.0, P).any(axis=1)).tolist()
     require(
-        not outside, "public_model", outside, "these rows have transitions outside the support: leave them out, or declare them"
+        not outside,
+        "public_model",
+        outside,
+        "these rows have transitions outside the support: set them to 0, or add them to the support",
     )
     chain.require_irreducible()
     _warn_of_counts(P, totals, mask)
@@ -277,7 +319,7 @@ def _per_row(value: Real, name: str, rows: int) -> np.ndarray:
 
 
 def _public_model(public_model: Any, support: np.ndarray) -> np.ndarray:
-    """The model as an array of probabilities; a table of counts is refused, since it is most likely the sensitive one."""
+    """The model as an array of probabilities. A table of counts is refused, because it is most likely the sensitive one."""
     dense = not (isinstance(public_model, MarkovChain) or sparse.issparse(public_model))
     remedy = "give the transition matrix itself, dense: chain.matrix of a chain, .toarray() of a sparse matrix"
     require(dense, "public_model", public_model, remedy)
@@ -287,11 +329,11 @@ def _public_model(public_model: Any, support: np.ndarray) -> np.ndarray:
         "public_model.shape",
         P.shape,
         "give one row and one column a state",
-        must=f"be that of the support, {support.shape}",
+        must=f"equal the shape of the support, {support.shape}",
     )
     counts = bool((np.isfinite(P) & (P >= 0)).all() and P.max() > 1 + 1e-5)
     remedy = (
-        "its rows do not sum to 1. Is this the sensitive table? A design may be chosen only on a transition matrix that is public,"
+        "its rows do not sum to 1. Is this the sensitive table? Choose a design only on a transition matrix that is public,"
         " such as the shares of an earlier, published table"
     )
     require(not counts, "public_model", public_model, remedy)
@@ -301,26 +343,26 @@ def _public_model(public_model: Any, support: np.ndarray) -> np.ndarray:
 
 
 def _warn_of_counts(P: np.ndarray, n_records: np.ndarray, support: np.ndarray) -> None:
-    """Warn where n_records times the public model is whole in every cell: the fingerprint of shares of the sensitive counts.
+    """Warn if n_records times the public model is a whole number in every cell, as it is for shares of the sensitive counts.
 
-    Rows that are uniform on their support say nothing either way. A public model can have the fingerprint by chance, if it was rounded
-    and the totals are round: the warning asks, and does not refuse.
+    Rows that are uniform on their support do not count. A rounded public model can meet the condition by chance if the totals are round
+    numbers. The warning therefore asks and does not refuse.
     """
     telling = (P.max(axis=1, where=support, initial=0) - P.min(axis=1, where=support, initial=1)) > 1e-9
     records = n_records[:, None] * P
     whole = np.abs(records - np.round(records)) <= 1e-9 + 4e-16 * n_records[:, None]
     if telling.any() and whole[telling].all():
         message = (
-            "n_records times public_model is a whole number in every cell, as it is where public_model was made from the sensitive counts:"
+            "n_records times public_model is a whole number in every cell, as it is if public_model was made from the sensitive counts:"
             " a design chosen on them leaks them, and its guarantee does not hold. Is the model public?"
         )
         warnings.warn(message, stacklevel=4)
 
 
 def _require_neighbours(facts: _Facts) -> None:
-    """The rows that have no two adjacent databases with all cells at least minimum_count are refused: n_i m_i + 1 > N_i."""
+    """Raise InputError for rows without two adjacent databases with all cells at least minimum_count: n_i m_i + 1 > N_i."""
     n = facts.support.sum(axis=1)
     alone = np.flatnonzero((n > 1) & (n * facts.minimum_count + 1 > facts.n_records))
     if len(alone):
-        problem = "have no two adjacent databases with every cell at least minimum_count, so their guarantee would be empty: declare a smaller one"
+        problem = "have no two adjacent databases with every cell at least minimum_count, so their guarantee would be empty: pass a smaller one"
         invalid("minimum_count", facts.minimum_count[alone].tolist(), f"rows {alone[:8].tolist()} ({len(alone)} in all) {problem}")

@@ -1,35 +1,36 @@
-"""The private stationary distribution: its law to first order, error bars from a release, and which row moves its error.
+"""The private stationary distribution: its law to first order, error bars from a release, and the rows that drive its error.
 
-*The law* (`stationary_law`), without sampling (the delta method). Rows of P~ are independent, row i Dirichlet(k_i Q_i): E P~ = Q,
-covariance Sigma_i = (diag(Q_i) - Q_i Q_i^T)/(k_i + 1). With dP = P~ - Q, pi the stationary law of Q and A# the group inverse of I - Q,
-exactly pi~ = pi + pi~ dP A#, and so
+*The law* (`stationary_law`), without sampling (the delta method). The rows of P~ are independent, row i Dirichlet(k_i Q_i): E P~ = Q,
+covariance Sigma_i = (diag(Q_i) - Q_i Q_i^T)/(k_i + 1). With dP = P~ - Q, pi the stationary distribution of Q and A# the group inverse of I
+- Q, exactly pi~ = pi + pi~ dP A#, and so
 
     pi~ = pi + pi dP A# + pi (dP A#)^2 + pi (dP A#)^3 + pi~ (dP A#)^4.
 
-The mean of the second term is zero, that of the third, as rows are independent, is
+The mean of the second term is zero. The mean of the third, because rows are independent, is the bias below, and the covariance of the
+second is
 
-    bias = sum_i pi_i A#^T Sigma_i A# e_i,        and        covariance = sum_i pi_i^2 A#^T Sigma_i A#
+    bias = sum_i pi_i A#^T Sigma_i A# e_i,        and        covariance = sum_i pi_i^2 A#^T Sigma_i A#.
 
-is that of the second. What is left out of each is O(k^-2) as all k grow (`docs/derivations/design.md`). Where a row is no draw its k is
-+inf. Computed with S = sum_i v_i Sigma_i, v_i = pi_i^2/(k_i + 1) taken in, as a graph Laplacian: its entries off the diagonal are -sum_i
-v_i Q_ij Q_il, its diagonal what makes rows sum to 0, so that no small number is a difference of large ones. Cost n^3.
+The terms left out of each are O(k^-2) as all k grow (`docs/derivations/design.md`). A row that is not drawn has k = +inf. S = sum_i v_i
+Sigma_i, with v_i = pi_i^2/(k_i + 1) included, is computed as a graph Laplacian: its entries off the diagonal are -sum_i v_i Q_ij Q_il, and
+its diagonal makes rows sum to 0, so that no small number is a difference of large ones. The cost is n^3.
 
-*Elasticities*: which row's concentration moves the error, and by how much. Row i of a private matrix is a draw of Dirichlet(k_i P_i); pi~
-is the stationary law of the draw, pi that of P. E pi~_j itself hardly moves with k; what moves is its error. The elasticities
+*Elasticities* say which row's concentration changes the error, and by how much. Row i of a private matrix is a draw of Dirichlet(k_i P_i);
+pi~ is the stationary distribution of the draw, pi that of P. E pi~_j itself hardly changes with k, but its error does. The elasticities
 
     R_ji = d log E|pi~_j - pi_j| / d log k_i,            R_i = d log E TV(pi~, pi) / d log k_i,
 
-say by how many per cent the error falls for one per cent more concentration in row i.
+say by how many per cent the error changes for one per cent more concentration in row i.
 
-*Pathwise.* At fixed random numbers a row moves with its own k_i alone, by dP~_i / d log k_i (`gamma_derivative`), and by the adjoint of
-the stationary law d pi~ = pi~ dP~ A~#, so d pi~_j / d log k_i = pi~_i sum_l (dP~_i)_l A~#_lj. Times the sign of pi~_j - pi_j, the mean
-over draws is the derivative of the expected error; |x| has no derivative at 0, which a draw meets with probability 0.
+*Pathwise.* At fixed random numbers a row changes only with its own k_i, by dP~_i / d log k_i (`log_gamma_derivative`). By the adjoint of
+the stationary distribution d pi~ = pi~ dP~ A~#, so d pi~_j / d log k_i = pi~_i sum_l (dP~_i)_l A~#_lj. Multiplied by the sign of pi~_j -
+pi_j, its mean over draws is the derivative of the expected error. (|x| has no derivative at 0, which a draw hits with probability 0.)
 
-*First order.* For large k, pi~ - pi is Gaussian and the variance of pi~_j is the sum over rows of
+*First order.* For large k, pi~ - pi is Gaussian, and the variance of pi~_j is the sum over rows of
 
     v_ij = pi_i^2 (sum_l P_il A#_lj^2 - (sum_l P_il A#_lj)^2) / (k_i + 1),     R_ji = -(1/2) k_i / (k_i + 1) v_ij / sum_i v_ij :
 
-so each state's elasticities sum to about -1/2, and R_ji is minus half the share of row i in its variance.
+so the elasticities of each state sum to about -1/2, and R_ji is about minus half the share of row i in its variance.
 """
 
 from __future__ import annotations
@@ -58,7 +59,13 @@ Matrix = Float[Array, "n rows"] | Float[np.ndarray, "n rows"]
 
 
 class StationaryLaw(NamedTuple):
-    """To first order, pi~ is normal with this covariance about stationary + bias; (*batch, n), (*batch, n), (*batch, n, n)."""
+    """The first-order law: pi~ is normal with this covariance about stationary + bias.
+
+    Attributes:
+        stationary: The stationary distribution of the mean matrix Q, (*batch, n).
+        bias: E pi~ - stationary to second order, (*batch, n).
+        covariance: (*batch, n, n).
+    """
 
     stationary: Numbers  # of the mean matrix Q
     bias: Numbers  # E pi~ - stationary, to second order
@@ -76,15 +83,19 @@ class StationaryLaw(NamedTuple):
 
     @property
     def standard_error(self) -> Numbers:
-        """Standard deviations of the private stationary probabilities, (*batch, n)."""
+        """The standard deviations of the private stationary probabilities, (*batch, n)."""
         return self.variance**0.5
 
 
 @jax.jit
 def stationary_moments(Q: Float[Array, "n n"], k: Float[Array, " n"]) -> StationaryLaw:
-    """The law above, pure, unchecked, in the dtype of Q and k, differentiable in Q (off its diagonal) and in k; `stationary_law` is its front.
+    """The first-order law, unchecked: the kernel of `stationary_law`. Pure, in the dtype of Q and k.
 
-    One matrix: use jax.vmap for a batch. Q (n, n) irreducible, the mean of the private matrix; k (n,), +inf for a row that is no draw.
+    Differentiable in Q (off its diagonal) and in k.
+
+    Args:
+        Q: The mean of the private matrix, (n, n), irreducible. For several use `jax.vmap`.
+        k: Concentrations, (n,); +inf for a row that is not drawn.
     """
     require(Q.ndim == 2, "Q", Q.shape, "give one square matrix, (n, n); use jax.vmap for a batch")
     pi, A = law_and_deviation(Q)
@@ -101,15 +112,31 @@ def stationary_moments(Q: Float[Array, "n n"], k: Float[Array, " n"]) -> Station
 
 
 def stationary_law(P: Any, k: Float[Array, " n"] | np.ndarray | float) -> StationaryLaw:
-    """The first-order law of the stationary distribution of a matrix whose rows are Dirichlet(k_i P_i), as NumPy float64.
+    """The first-order law of the stationary distribution of a matrix with rows Dirichlet(k_i P_i).
 
-    Traced: in the dtype of what is traced, differentiable in P (off its diagonal) and in k, to any order. One matrix: use jax.vmap for a batch.
-    P: (n, n), n >= 2, dense, irreducible, the sensitive matrix (its smoothing, if it was smoothed), or, for a receiver, the private
-    matrix itself. k: one number or one a row, positive, +inf for a row that is no draw. ValueError for a reducible matrix, naming its classes.
+    Args:
+        P: One dense irreducible matrix, (n, n), n >= 2: the sensitive matrix (after smoothing, if it was smoothed), or, for a receiver, the
+            private
+            matrix itself. For several use `jax.vmap`.
+        k: Concentrations, positive, one number or (n,); +inf for a row that is not drawn.
 
-    >>> law = stationary_law(np.array([[0.9, 0.1], [0.3, 0.7]]), 1000.0)
-    >>> law.stationary.round(3).tolist(), law.standard_error.round(4).tolist()
-    ([0.75, 0.25], [0.02, 0.02])
+    Returns:
+        A `StationaryLaw` in NumPy float64. A traced argument gives traced values in its dtype, differentiable in P (off its diagonal) and
+        in k, to
+        any order.
+
+    Raises:
+        InputError: The matrix is invalid or reducible; the error names its classes.
+
+    Source:
+        The delta method; see the module.
+
+    Example:
+        >>> import numpy as np
+        >>> from dpjax.design import stationary_law
+        >>> law = stationary_law(np.array([[0.9, 0.1], [0.3, 0.7]]), 1000.0)
+        >>> law.stationary.round(3).tolist(), law.standard_error.round(4).tolist()
+        ([0.75, 0.25], [0.02, 0.02])
     """
     whole = isinstance(P, MarkovChain) or sparse.issparse(P)
     require(not whole, "P", P, "give the transition matrix itself, dense: chain.matrix of a chain, .toarray() of a sparse matrix")
@@ -139,7 +166,7 @@ def _traced_law(P: Float[Array, "n n"], k: Float[Array, "*rows"]) -> StationaryL
     good = jnp.all(P >= 0) & jnp.all(jnp.abs(P.sum(axis=1) - 1) <= 1e-5)
     check_traced(good, "P", "be a transition matrix: entries at least 0, rows that sum to 1")
     check_traced(k > 0, "k", "be positive")
-    right = jnp.all(P >= 0) & jnp.all(k > 0)  # rows that sum to something else are those of a derivative by differences
+    right = jnp.all(P >= 0) & jnp.all(k > 0)  # row sums may differ from 1: a derivative by differences needs that
     law = stationary_moments(P, jnp.broadcast_to(k, P.shape[:1]))
     return StationaryLaw(*(nan_unless([right], x) for x in law))
 
@@ -147,15 +174,26 @@ def _traced_law(P: Float[Array, "n n"], k: Float[Array, "*rows"]) -> StationaryL
 def stationary_error_bars(
     private: Any, k: Float[Array, " n"] | np.ndarray | float, level: float | Array = 0.95
 ) -> tuple[Vector, Vector]:
-    """(low, high), (n,) each: bars for the stationary probabilities of E P~, from the release alone, each at `level` as k grows.
+    """Error bars (low, high) for the stationary probabilities of E P~, from the release alone; each covers `level` as k grows.
 
-    private: the released matrix; k: the public concentrations it was drawn with. The bias is estimated from the release too and taken
-    off; bars are cut at 0 and 1. A post-processing: it costs no privacy. If the mechanism smoothed the data, E P~ is the smoothed matrix,
-    and the bars say nothing of what smoothing did. How far a bar can be trusted at a given k: the docs, "Design". Traced: as `stationary_law`.
+    A post-processing: it costs no privacy. The bias is estimated from the release too and subtracted; bars are cut at 0 and 1. If the
+    mechanism smoothed the data, E P~ is the smoothed matrix, and the bars do not include the effect of smoothing. The docs, "Design", say
+    how far to trust a bar at a given k.
 
-    >>> low, high = stationary_error_bars(np.array([[0.9, 0.1], [0.3, 0.7]]), 1000.0)
-    >>> low.round(3).tolist(), high.round(3).tolist()
-    ([0.711, 0.211], [0.789, 0.289])
+    Args:
+        private: The released matrix, (n, n).
+        k: The public concentrations of the release, one number or (n,).
+        level: The coverage of each bar, strictly between 0 and 1.
+
+    Returns:
+        low and high, (n,) each, NumPy float64; a traced argument gives values in its dtype.
+
+    Example:
+        >>> import numpy as np
+        >>> from dpjax.design import stationary_error_bars
+        >>> low, high = stationary_error_bars(np.array([[0.9, 0.1], [0.3, 0.7]]), 1000.0)
+        >>> low.round(3).tolist(), high.round(3).tolist()
+        ([0.711, 0.211], [0.789, 0.289])
     """
     from scipy.special import ndtri
 
@@ -185,11 +223,11 @@ _BLOCK = 50  # draws computed together
 
 
 class StationaryElasticity(NamedTuple):
-    """Errors and elasticities; the last entry of the first axis (state n) is total variation in the place of one state's error."""
+    """Errors and elasticities. The last entry of the first axis is for total variation, the others for the states."""
 
-    error: Float[np.ndarray, " n_plus_1"]  # E|pi~_j - pi_j|, E TV
+    error: Float[np.ndarray, " n_plus_1"]  # E|pi~_j - pi_j|, then E TV
     error_sem: Float[np.ndarray, " n_plus_1"]
-    elasticity: Float[np.ndarray, "n_plus_1 rows"]  # R_ji, R_i
+    elasticity: Float[np.ndarray, "n_plus_1 rows"]  # R_ji, then R_i
     elasticity_sem: Float[np.ndarray, "n_plus_1 rows"]
     n_draws: int
 
@@ -197,16 +235,24 @@ class StationaryElasticity(NamedTuple):
 def stationary_elasticity(
     key: Key[Array, ""], P: Float[np.ndarray, "n n"], k: Float[np.ndarray, " rows"], n_draws: int
 ) -> StationaryElasticity:
-    """On the host: elasticities of the stationary errors in every row's k, from n_draws private matrices (a multiple of 50).
+    """On the host: the elasticities of the stationary errors in the k of every row, by Monte Carlo.
 
-    Logarithms of the draws and their derivatives are float32 (right to 1e-4, far below the Monte Carlo error given), all after them float64.
-    P: irreducible; k: positive, one a row; a row with one category stays as it is. A function of the sensitive P: not for release.
-    NaN for a state whose error is 0 in float64 in every draw, as where its share is 1 but for less than 1e-16.
-    ValueError where a draw falls apart into several closed classes: k is then so small that entries of draws are below 1e-308.
+    It is a function of the sensitive P: do not release it. Logarithms of the draws and their derivatives are float32 (relative error 1e-4,
+    far below the Monte Carlo error), everything after them is float64.
+
+    Args:
+        key: One typed JAX key.
+        P: One irreducible matrix, (n, n). A row with one category is not drawn.
+        k: Concentrations, positive, (n,); +inf for a row that is not drawn.
+        n_draws: The number of private matrices, a multiple of 50.
+
+    Returns:
+        A `StationaryElasticity`. NaN for a state whose error is 0 in float64 in every draw (its share is 1 up to 1e-16).
+
+    Raises:
+        InputError: A draw has several closed classes, because k is so small that entries of draws are below 1e-308.
     """
-    require_concrete(
-        (key, P, k), "key, P or k", "ask for elasticities outside the transformed function: draws are counted and checked there"
-    )
+    require_concrete((key, P, k), "key, P or k", "call it outside the transformed function: draws are checked on the host")
     matrix, concentration = np.asarray(P, np.float64), np.asarray(k, np.float64)
     require(concentration.shape == matrix.shape[:1], "k", concentration.shape, f"give one for each row, {matrix.shape[:1]}")
     require(
@@ -221,11 +267,15 @@ def stationary_elasticity(
     with jax.enable_x64(True):
         sums = [np.asarray(x) for x in _sums(key, matrix, concentration, pi, n_draws // _BLOCK)]
     if not all(np.isfinite(x).all() for x in sums):
-        invalid("k", k, "some draws have no unique stationary law, as their entries are below the range of float64; give larger k")
+        invalid(
+            "k",
+            k,
+            "some draws have no unique stationary distribution, because entries are below the range of float64: pass larger k",
+        )
     (d, dd, s, ss, ds), m = (x / n_draws for x in sums), n_draws
-    with np.errstate(divide="ignore", invalid="ignore"):  # no error, no elasticity
+    with np.errstate(divide="ignore", invalid="ignore"):  # an error of 0 has no elasticity
         ratio = s / d[:, None]
-        spread = ss - 2 * ratio * ds + ratio**2 * dd[:, None]  # of s - ratio d, whose mean is 0
+        spread = ss - 2 * ratio * ds + ratio**2 * dd[:, None]  # the second moment of s - ratio d, whose mean is 0
         elasticity_sem = np.sqrt(np.maximum(spread, 0) / m) / d[:, None]
     return StationaryElasticity(
         error=d,
@@ -237,7 +287,21 @@ def stationary_elasticity(
 
 
 def first_order_elasticity(P: Any, k: Any) -> Matrix:
-    """R_ji to first order, in closed form, (n, rows); for large k. Traced: in the dtype of what is traced. One matrix: use jax.vmap for more."""
+    """The elasticities R_ji to first order, in closed form, (n, rows); accurate for large k.
+
+    Args:
+        P: One irreducible matrix, (n, n). For several use `jax.vmap`.
+        k: Concentrations, positive, (n,).
+
+    Returns:
+        NumPy float64; a traced argument gives values in its dtype.
+
+    Example:
+        >>> import numpy as np
+        >>> from dpjax.design import first_order_elasticity
+        >>> first_order_elasticity(np.array([[0.9, 0.1], [0.3, 0.7]]), np.full(2, 1000.0)).sum(axis=1).round(3).tolist()
+        [-0.5, -0.5]
+    """
     require(np.ndim(P) == 2, "P", np.shape(P), "give one square matrix, (n, n); use jax.vmap for a batch")
     if is_traced(P, k):
         return _traced_elasticity(*(jnp.asarray(x, float_dtype(P, k)) for x in (P, k)))
@@ -263,9 +327,9 @@ def _traced_elasticity(P: Float[Array, "n n"], k: Float[Array, " n"]) -> Float[A
 def _errors_and_slopes(
     P: Float[Array, "n n"], dP: Float[Array, "n n"], pi: Float[Array, " n"]
 ) -> tuple[Float[Array, " n_plus_1"], Float[Array, "n_plus_1 n"]]:
-    """|pi~ - pi| and TV of one draw, and their derivatives in every log k_i, dP row i's own derivative."""
+    """|pi~ - pi| and TV of one draw, and their derivatives in every log k_i; row i of dP is its own derivative in log k_i."""
     private, A = law_and_deviation(P)
-    # rows of dP sum to 0 to float32 only: what they leave on the diagonal does so exactly
+    # rows of dP sum to 0 only in float32; with the completed diagonal they do so exactly
     moved = jnp.matmul(private[:, None] * completed(dP[None])[0], A, precision=lax.Precision.HIGHEST).T
     apart = private - pi
     slopes = jnp.sign(apart)[:, None] * moved

@@ -1,8 +1,8 @@
-"""paths: shortest paths of a Markov chain under the edge lengths -log P, in nats, and the most likely paths that they measure.
+"""Shortest paths of a Markov chain under the edge lengths -log P, in nats, and the most likely paths that they measure.
 
-distances   edge lengths, distances by the method that suits the chain, most likely paths
-closure     all pairs of a dense graph, and the derivative of distances in the lengths
-relaxation  distances to many targets of a sparse graph
+- `distances`: edge lengths, distances by the method that suits the chain, most likely paths
+- `closure`: all pairs of a dense graph, and the derivative of distances in the lengths
+- `relaxation`: distances to many targets of a sparse graph
 """
 
 from dpjax.paths.distances import (

@@ -1,41 +1,41 @@
-"""The min-plus closure of a dense graph, and how shortest-path lengths move with the edge lengths.
+"""The min-plus closure of a dense graph, and the derivative of shortest-path lengths in the edge lengths.
 
 *Floyd and Warshall's closure, blocked*: all shortest-path lengths in n^3 steps. A step is one addition and one minimum:
 
     D(i, j) <- min(D(i, j), D(i, k) + D(k, j)) for k = 0, ..., n-1, from D = W with 0 on the diagonal.
 
 *Panels.* The pivots k are taken b at a time. For a panel K of b pivots: close the b x b block D(K, K) by itself; update the rows
-D(K, :) and the columns D(:, K) through it; then every D(i, j) with all b pivots at once. The last update is the work: unrolled
-over the b pivots it is one fused pass over D, b additions and b minimums for each element read and written.
+D(K, :) and the columns D(:, K) through it; then update every D(i, j) with all b pivots at once. The last update is most of the
+work. Unrolled over the b pivots it is one fused pass over D, with b additions and b minimums for each element read and written.
 
-*Tiles.* D is held as column tiles, (n/t, n, t): while the pass goes down a tile, the b x t pivot rows of that tile (16 x 256
-floats, 16 KiB) stay in the first cache. Measured on two CPU cores, float32, 2,048 states, in billions of steps a second: 13 to 15
-with panels of 16 without tiles, 17 with a plain comparison in place of `jnp.minimum` (whose care for NaN costs two more
-instructions), 43 with tiles of 256 as well; panels of 8 gave 6, panels of 32 with tiles of 256 gave 36. On an accelerator the
-tiles are harmless.
+*Tiles.* D is stored as column tiles, (n/t, n, t). While the pass goes down a tile, the b x t pivot rows of that tile (16 x 256
+floats, 16 KiB) stay in the first cache. Measured on two CPU cores, float32, 2,048 states, in billions of steps a second: panels of
+16 without tiles gave 13 to 15; with a plain comparison in place of `jnp.minimum` (whose handling of NaN costs two more
+instructions) 17; with tiles of 256 as well 43. Panels of 8 gave 6, and panels of 32 with tiles of 256 gave 36. On an accelerator
+the tiles do no harm.
 
-Missing edges are +inf, and inf + inf = inf: nothing to mask, since no length is negative.
+Missing edges are +inf, and inf + inf = inf. No length is negative, so nothing needs a mask.
 
 *The derivative* in the edge lengths is traced along one shortest path; the n^3 steps are not differentiated. G(i, j) is the minimum
 over paths from i to j of the sum of W along the path. Where the shortest path is unique, G is differentiable and
 
     d G(i, j) / d W(a, b) = 1 if the edge (a, b) lies on it, and 0 if not.
 
-Where several paths are shortest G has a kink: it is a minimum of linear functions, concave in W, and the derivative of each of those
-paths is a supergradient. One path is taken, always the same one, so the derivative given is then one of the extreme ones: right for
-the changes that leave the chosen path shortest. All second derivatives are 0. Unreachable pairs (+inf) and the diagonal have
-derivative 0, and a missing edge (+inf) stays missing.
+Where several paths are shortest G has a kink: it is a minimum of linear functions, concave in W, and the derivative of each of
+those paths is a supergradient. One path is chosen, always the same one. The derivative is then an extreme one: it is right for
+changes that leave the chosen path shortest. All second derivatives are 0. Unreachable pairs (+inf) and the diagonal have derivative
+0, and a missing edge (+inf) stays missing.
 
 *Tracing.* An edge (i, k) is tight for the target j if W(i, k) + G(k, j) = G(i, j). Each i gets one tight edge for each target, its
 first step k = next(i, j), and the derivative obeys the linear recursion
 
     dG(i, j) = dW(i, next(i, j)) + dG(next(i, j), j),      dG(j, j) = 0,
 
-solved by pointer doubling: ceil(log2 n) rounds of one gather and one addition. Among tight edges the one that comes nearest to j is
-taken, then the first.
+solved by pointer doubling: ceil(log2 n) rounds of one gather and one addition. Among tight edges the one that leads nearest to j is
+chosen, then the first.
 
-*Lengths below rounding.* Steps must lead to j. A cycle of tight edges needs lengths that vanish beside the distance (two states that
-hold each other with probability 1 - 1e-16); the pairs caught in one are then traced again from their target outwards.
+*Lengths below rounding.* Steps must lead to j. A cycle of tight edges needs lengths that vanish beside the distance (two states
+that reach each other with probability 1 - 1e-16). Pairs caught in such a cycle are traced again from their target outwards.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-_ROUNDING = 4.0  # times n times the unit round-off: the relative slack within which an edge counts as tight
+_ROUNDING = 4.0  # an edge is tight within this times n times the unit round-off, relative
 
 Choice = tuple[Float[Array, "n targets"], Int[Array, "n targets"], Int[Array, "n targets"]]
 Chooser = Callable[[Bool[Array, "n targets"]], Choice]
 
 
 def follow(first: Float[Array, "n targets"], after: Int[Array, "n targets"]) -> Float[Array, "n targets"]:
-    """x(i, j) = first(i, j) + x(after(i, j), j), where every walk along `after` ends in a fixed point at which `first` is 0."""
+    """The solution of x(i, j) = first(i, j) + x(after(i, j), j). Every walk along `after` ends in a fixed point where `first` is 0."""
     total = first
     for _ in range(_rounds(after)):
         total = total + jnp.take_along_axis(total, after, axis=0)
@@ -67,10 +67,13 @@ def follow(first: Float[Array, "n targets"], after: Int[Array, "n targets"]) -> 
 def tight_steps(
     choose: Chooser, distances: Float[Array, "n targets"], ends: Int[Array, " targets"]
 ) -> tuple[Int[Array, "n targets"], Int[Array, "n targets"]]:
-    """(which edge, which state after) of one tight edge for each state and target; a state without a path stays where it is.
+    """One tight edge for each state and target: (number of the edge, next state). A state without a path stays where it is.
 
-    choose(allowed): the least W(i, k) + G(k, j) over edges to states k allowed for j, the number of that edge in row i, and k.
-    ends: the place of each target.
+    Args:
+        choose: choose(allowed) gives the least W(i, k) + G(k, j) over edges to states k allowed for j, the number of that edge in
+            row i, and k.
+        distances: G(i, j), (n, targets).
+        ends: The position of each target, (targets,).
     """
     here = jnp.broadcast_to(jnp.arange(distances.shape[0], dtype=ends.dtype)[:, None], distances.shape)
     still = (here == ends[None, :]) | ~(distances < jnp.inf)
@@ -86,19 +89,20 @@ def tight_steps(
         return jnp.where(take, other, edge), jnp.where(take, next_state, after), done | take, jnp.any(take)
 
     start = (edge, after, _arrives(after, ends, still), jnp.asarray(True))
-    # ends: each turn but the last marks at least one more pair of a state and a target as done
+    # ends: each turn but the last marks at least one more pair (state, target) as done
     found = lax.while_loop(lambda state: state[3] & ~jnp.all(state[2]), relabel, start)
     return found[0], found[1]
 
 
 def _arrives(after: Int[Array, "n targets"], ends: Int[Array, " targets"], still: Bool[Array, "n targets"]) -> Array:
-    """Whether the walk along `after` ends in the target; true of the pairs that stay."""
+    """Whether the walk along `after` ends in the target; true for the pairs that stay."""
     for _ in range(_rounds(after)):
         after = jnp.take_along_axis(after, after, axis=0)
     return still | (after == ends[None, :])
 
 
 def _rounds(after: Int[Array, "n targets"]) -> int:
+    """Rounds of pointer doubling that are enough for every walk."""
     return max(after.shape[0] - 1, 1).bit_length()
 
 
@@ -124,16 +128,20 @@ def choose_dense(lengths: Float[Array, "n n"], distances: Float[Array, "n target
 
 
 _PANEL = 16
-_TILE_BYTES = 1024  # of one row of a tile: 256 float32
+_TILE_BYTES = 1024  # bytes in one row of a tile: 256 float32
 
 
 @jax.jit
 def min_plus_closure(lengths: Float[Array, "n n"]) -> Float[Array, "n n"]:
-    """Shortest-path lengths G(i, j) of the graph with these edge lengths, in their dtype.
+    """The shortest-path lengths G(i, j) of a graph, in the dtype of its edge lengths; +inf if j cannot be reached from i.
 
-    Lengths are not negative, +inf where there is no edge, 0 where an edge has probability 1; the diagonal is set to 0 before and
-    after. +inf where j cannot be reached from i. Values are not checked. Memory: twice the matrix. Compiles once for each size.
-    Differentiable in the lengths: 1 for the edges of one shortest path, 0 for all others (see `tight_edges`).
+    Values are not checked. It needs twice the memory of the matrix and compiles once for each size. Differentiable: the derivative
+    is 1 for the edges of one shortest path and 0 for all others (see `tight_steps`).
+
+    Args:
+        lengths: Edge lengths, (n, n), nats, at least 0: +inf for a missing edge, 0 for an edge of probability 1. The diagonal is
+            set to 0 before and
+            after.
     """
     return _differentiable(lengths)
 
@@ -167,7 +175,7 @@ def _zero_diagonal(lengths: Float[Array, "n n"]) -> Float[Array, "n n"]:
 
 
 def _use_panel(panel: Array, tiles: Float[Array, "tiles n t"]) -> Float[Array, "tiles n t"]:
-    """Allow the pivots of one panel as stops on the way."""
+    """Allow the pivots of one panel as intermediate states."""
     count, n, tile = tiles.shape
     first = panel * _PANEL
     rows = lax.dynamic_slice(tiles, (0, first, 0), (count, _PANEL, tile))
@@ -177,6 +185,7 @@ def _use_panel(panel: Array, tiles: Float[Array, "tiles n t"]) -> Float[Array, "
 
 
 def _close_block(block: Float[Array, "1 b b"]) -> Float[Array, "1 b b"]:
+    """The closure of one block by itself."""
     for k in range(_PANEL):
         block = _smaller(block[:, :, k : k + 1] + block[:, k : k + 1, :], block)
     return block
@@ -189,4 +198,5 @@ def _min_plus(left: Float[Array, "_ r b"], right: Float[Array, "_ b c"], start: 
 
 
 def _smaller(a: Float[Array, "*shape"], b: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """The minimum by a plain comparison, which is faster than `jnp.minimum`."""
     return jnp.where(a < b, a, b)

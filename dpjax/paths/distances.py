@@ -1,36 +1,35 @@
 """Edge lengths, shortest-path lengths and most likely paths of a Markov chain, in nats.
 
-*Edge lengths*: W(i, j) = -log P(i, j). A transition of probability 0 is no edge: its length is +inf. A transition of probability 1 has
-length 0 and is an edge. In a SciPy sparse array an edge is a stored entry, zero or not; SciPy's sparse graph routines keep stored zeros
-as edges of length 0, while its dense ones take every 0 for a missing edge, so that only stored entries are handed to SciPy here. Self
-loops keep their length W(i, i): a distance of 0 from a state to itself is put in by the closure, not here.
+*Edge lengths*: W(i, j) = -log P(i, j). A transition of probability 0 is not an edge: its length is +inf. A transition of probability 1 has
+length 0 and is an edge. In a SciPy sparse array every stored entry is an edge, also a stored zero. SciPy's sparse graph routines treat
+stored zeros as edges of length 0, but its dense ones treat every 0 as a missing edge, so this module gives SciPy only sparse arrays. Self
+loops keep their length W(i, i). The closure, not this module, sets the distance from a state to itself to 0.
 
-*Shortest-path lengths*: G(i, j) = the smallest -log of the probability of a path from i to j, the distances of the trajectory paper:
+*Shortest-path lengths*: G(i, j) = the smallest -log of the probability of a path from i to j, the distances of the trajectory paper.
 exp(-G(i, j)) is the probability of a most likely path from i to j (Proposition 1).
 
-*The diagonal.* "zero" (the default): G(i, i) = 0; a state costs nothing to be matched by itself. "cycle": G(i, i) = the shortest
-closed walk of one edge or more; the triangle inequality still holds for all triples, and so does the privacy proof, but an exact
-match is no longer always ranked first. The paper can also be read as G(i, i) = -log P(i, i), put in after the closure. That
-reading is refused: where -log P(i, i) is longer than a closed walk through another state the triangle inequality G(i, i) <= G(i,
-j) + G(j, i) fails, and the privacy proof with it; where P(i, i) = 0 it gives an exact match the coin 0, an infinite privacy loss.
+*The diagonal.* "zero" (the default): G(i, i) = 0, so an exact match costs nothing. "cycle": G(i, i) = the shortest closed walk of one edge
+or more. The triangle inequality still holds for all triples, and so does the privacy proof, but an exact match is not always ranked first.
+The paper can also be read as G(i, i) = -log P(i, i), set after the closure. That reading is refused. Where -log P(i, i) is longer than a
+closed walk through another state the triangle inequality G(i, i) <= G(i, j) + G(j, i) fails, and the privacy proof with it. Where P(i, i) =
+0 it gives an exact match the coin 0, an infinite privacy loss.
 
 *Methods*, which agree up to rounding:
 
-| method | work | for |
-|---|---|---|
-| "dijkstra" | SciPy on the reversed graph, a heap for each target | few targets, nothing to compile |
-| "relaxation" | JAX, edges x targets x sweeps | many targets of a sparse graph |
-| "floyd_warshall" | JAX, n^3 | all pairs of a dense graph |
+- "dijkstra": SciPy on the reversed graph, a heap for each target. For few targets; compiles nothing.
+- "relaxation": JAX, edges x targets x sweeps. For many targets of a sparse graph.
+- "floyd_warshall": JAX, n^3. For all pairs of a dense graph.
 
-*Traced* chains, matrices and states (under `jit`, `vmap`, `grad`, `scan`) are worked on in JAX, in the type of the chain: all pairs by the
-closure, and, in a sparse chain of more than 1,024 states, single targets by relaxation. Distances differentiate: along one shortest path, the
-same one at a tie (`dpjax.paths.closure`), with second derivatives those of -log P alone. A transition of probability 0 has derivative 0.
+"auto" compares rough times measured on two CPU cores, with about 2 s of compilation; see `choose_method`.
 
-`auto` compares rough times measured on two CPU cores, the compilation of about 2 s included; see `choose_method`.
+*Traced* chains, matrices and states (under `jit`, `vmap`, `grad`, `scan`) are computed in JAX, in the dtype of the chain: all pairs by the
+closure, and single targets of a sparse chain of more than 1,024 states by relaxation. Distances are differentiable along one shortest path,
+always the same one at a tie (`dpjax.paths.closure`); their second derivatives are those of -log P alone. A transition of probability 0 has
+derivative 0.
 
-*A most likely path* between two states is one of largest probability. The probability of a path is the product of its transitions'
-probabilities, so its -log is the sum of the edge lengths, and the largest product has the smallest sum. Among paths of equal length the
-one in Dijkstra's tree is given, always the same one for the same chain.
+*A most likely path* between two states has the largest probability. That probability is the product of its transitions' probabilities, its
+-log is the sum of the edge lengths, and so the largest product has the smallest sum. Among paths of equal length the result is the path in
+Dijkstra's tree, always the same one for the same chain.
 """
 
 from __future__ import annotations
@@ -51,12 +50,12 @@ from dpjax.chains.counting import check_traced_matrix
 from dpjax.paths.closure import choose_dense, min_plus_closure, tight_steps
 from dpjax.paths.relaxation import PaddedRows, distances_by_relaxation, pad_rows, steps_to
 
-_ROW_SUM_TOLERANCE = 1e-5  # a matrix held in float32
-_ONE = "give one chain or one matrix, and map over a batch with jax.vmap"
+_ROW_SUM_TOLERANCE = 1e-5  # allows for a matrix in float32
+_ONE = "pass one chain or one matrix; use jax.vmap for a batch"
 
 
 def transition_matrix(chain: Any) -> sparse.csr_array:
-    """A chain's transition matrix, or the one given, as a float64 sparse array of positive entries; ValueError if it is none."""
+    """A chain's transition matrix, or the given one, as a float64 sparse array of positive entries. InputError if it is invalid."""
     given = chain.host_matrix() if isinstance(chain, MarkovChain) and not chain.on_host else getattr(chain, "matrix", chain)
     shape = np.shape(given)
     require(len(shape) < 3, "chain", shape, _ONE)
@@ -68,19 +67,29 @@ def transition_matrix(chain: Any) -> sparse.csr_array:
     require(wrong.size == 0, "chain", wrong[:3].tolist(), "give probabilities between 0 and 1")
     sums = np.asarray(matrix.sum(axis=1))
     off = {int(i): float(sums[i]) for i in np.flatnonzero(np.abs(sums - 1) > _ROW_SUM_TOLERANCE)[:3]}
-    require(not off, "chain", off, "make these rows sum to 1")
+    require(not off, "chain", off, "divide each of these rows by its sum")
     return matrix
 
 
 def edge_lengths(chain: Any) -> Any:
-    """-log P as a float64 sparse array whose stored entries are the edges, length 0 included; P a chain or a transition matrix.
+    """The edge lengths -log P of a chain, as a float64 sparse array; its stored entries are the edges, also those of length 0.
 
-    Of a traced one, under jit, vmap, grad and scan, in its own type and unchecked: dense, (n, n), +inf where P is 0; of a sparse chain the
-    `dpjax.chains.chain.SparseRows` of its entries. The derivative is -1 / P, and 0 where P is 0. Of one chain: map over several with
-    `jax.vmap`.
+    A traced chain, under jit, vmap, grad and scan, gives lengths in its own dtype, unchecked: a dense array (n, n) with +inf where P is 0,
+    or, for a sparse chain, the `dpjax.chains.chain.SparseRows` of its entries. The derivative is -1 / P, and 0 where P is 0.
 
-    >>> edge_lengths([[0.0, 1.0], [0.5, 0.5]]).nnz
-    3
+    Args:
+        chain: A MarkovChain or a transition matrix, (n, n). For several use `jax.vmap`.
+
+    Returns:
+        Lengths in nats.
+
+    Raises:
+        InputError: The matrix is not a transition matrix.
+
+    Example:
+        >>> from dpjax.paths import edge_lengths
+        >>> edge_lengths([[0.0, 1.0], [0.5, 0.5]]).nnz
+        3
     """
     given = getattr(chain, "matrix", chain)
     if is_traced(given):
@@ -104,24 +113,37 @@ def traced_lengths(P: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     return jnp.where(edge, 0 - jnp.log(jnp.where(edge, P, 1)), jnp.where(P == 0, jnp.inf, jnp.nan))
 
 
-_FULL_TABLE = 1024  # states up to which all pairs are found where states or probabilities are traced
+_FULL_TABLE = 1024  # up to so many states, a traced call computes all pairs
 _CHUNK = 64  # targets relaxed together: their rows stay in the cache
 
 
 def shortest_paths(chain: Any, method: str = "auto", diagonal: str = "zero", *, unreachable: str = "inf", dtype: Any = None) -> Any:
-    """All shortest-path lengths G(i, j), in nats, (*batch, n, n) -> (*batch, n, n): NumPy, or JAX where the chain is traced.
+    """All shortest-path lengths G(i, j) of a chain, in nats.
 
-    `chain` is a MarkovChain or a transition matrix, dense or SciPy sparse. `method`: "auto", "dijkstra", "relaxation" or
-    "floyd_warshall". `diagonal`: "zero" or "cycle" (see the module). `unreachable`: "inf" leaves +inf where no path leads from i
-    to j; "raise" gives ValueError that names such a pair. `dtype`: float64 (the default), on which a privacy statement rests, or
-    float32, twice as fast, right to about 1e-6 relative.
+    A traced chain, under jit, vmap, grad and scan, is computed by the closure, in its dtype unless `dtype` names another. `method` must
+    then be "auto", values are not checked and `unreachable` is ignored. Differentiable as the module says.
 
-    Traced, under jit, vmap, grad and scan: by the closure, `method` "auto", in the type of the chain unless `dtype` names another, values
-    unchecked and `unreachable` not looked at; differentiable as the module says.
+    Args:
+        chain: A MarkovChain or a transition matrix, (*batch, n, n), dense or SciPy sparse.
+        method: "auto", "dijkstra", "relaxation" or "floyd_warshall".
+        diagonal: "zero" or "cycle" (see the module).
+        unreachable: "inf" gives +inf if no path leads from i to j; "raise" raises an error that names such a pair.
+        dtype: float64 (the default), which privacy statements need, or float32, twice as fast, with a relative error of about 1e-6.
 
-    >>> shortest_paths([[0.0, 1.0], [0.5, 0.5]]).round(3)
-    array([[0.   , 0.   ],
-           [0.693, 0.   ]])
+    Returns:
+        G, (*batch, n, n), a NumPy array, or a JAX array for a traced chain.
+
+    Raises:
+        InputError: The matrix or an option is invalid, or a state cannot be reached and `unreachable` is "raise".
+
+    Source:
+        Proposition 1 of the trajectory paper.
+
+    Example:
+        >>> from dpjax.paths import shortest_paths
+        >>> shortest_paths([[0.0, 1.0], [0.5, 0.5]]).round(3)
+        array([[0.   , 0.   ],
+               [0.693, 0.   ]])
     """
     _check_options(method, ("auto", "dijkstra", "relaxation", "floyd_warshall"), unreachable, dtype)
     _check_diagonal(diagonal)
@@ -148,17 +170,30 @@ def shortest_paths(chain: Any, method: str = "auto", diagonal: str = "zero", *, 
 
 
 def distances_to(chain: Any, targets: Any, method: str = "auto", *, unreachable: str = "inf", dtype: Any = None) -> Any:
-    """Shortest-path lengths to chosen states only, (targets, n): row a holds G(y, targets[a]) for every state y, in nats.
+    """Shortest-path lengths to chosen states only: row a holds G(y, targets[a]) for every state y, in nats. G(y, y) = 0.
 
-    `targets` are state indices, in any order. `method`: "auto", "dijkstra" or "relaxation"; the full matrix is never formed.
-    The rest as for `shortest_paths`; G(y, y) = 0. Of one chain: map over several with `jax.vmap`.
+    chain, targets or both may be traced, under jit, vmap, grad and scan. Then, up to 1,024 states and for a dense chain, all pairs are
+    computed and the rows are taken from them. If the chain is concrete this happens on the host while the program is traced, and the
+    numbers have JAX's default float type unless `dtype` names another. A traced state outside the chain has NaN distances;
+    `dpjax.debug_checks` reports it.
 
-    chain, targets or both may be traced, under jit, vmap, grad and scan. Up to 1,024 states, and of a dense chain, all pairs are found
-    then and the rows are taken from them: on the host while the program is traced where the chain itself is concrete, the numbers in JAX's
-    default type unless `dtype` names another. A traced state outside the chain has NaN distances; `dpjax.debug_checks` reports it.
+    Args:
+        chain: One MarkovChain or transition matrix, (n, n). For several use `jax.vmap`.
+        targets: State indices, (targets,), in any order.
+        method: "auto", "dijkstra" or "relaxation". The full matrix is never formed.
+        unreachable: As for `shortest_paths`.
+        dtype: As for `shortest_paths`.
 
-    >>> distances_to([[0.0, 1.0], [0.5, 0.5]], [0]).round(3)
-    array([[0.   , 0.693]])
+    Returns:
+        Distances, (targets, n), a NumPy array, or a JAX array if an argument is traced.
+
+    Raises:
+        InputError: As for `shortest_paths`, or a target is not a state.
+
+    Example:
+        >>> from dpjax.paths import distances_to
+        >>> distances_to([[0.0, 1.0], [0.5, 0.5]], [0]).round(3)
+        array([[0.   , 0.693]])
     """
     _check_options(method, ("auto", "dijkstra", "relaxation"), unreachable, dtype)
     if is_traced(getattr(chain, "matrix", chain), targets):
@@ -174,10 +209,16 @@ def distances_to(chain: Any, targets: Any, method: str = "auto", *, unreachable:
 
 
 def choose_method(n: int, edges: int, targets: int, *, all_pairs: bool = True) -> str:
-    """On the host: the method with the smallest estimated time for this many states, edges and targets on the default device.
+    """On the host: the method with the smallest estimated time on the default device.
 
-    Seconds, from timings on two CPU cores: dijkstra 2e-8 for each edge and target; relaxation 5e-9 for each edge and target, and
-    floyd_warshall 1e-10 for each of n^3 steps, after the compilation. An accelerator is taken to be 20 times as fast.
+    The estimates in seconds, from timings on two CPU cores: dijkstra 2e-8 for each edge and target; relaxation 5e-9 for each edge and
+    target, and floyd_warshall 1e-10 for each of n^3 steps, after the compilation. An accelerator counts as 20 times as fast.
+
+    Args:
+        n: The number of states.
+        edges: The number of edges.
+        targets: The number of targets.
+        all_pairs: Whether floyd_warshall, which finds all pairs, is allowed.
     """
     fast = 1.0 if jax.default_backend() == "cpu" else 0.05
     seconds = {"dijkstra": 2e-8 * edges * targets, "relaxation": 2.0 + 5e-9 * fast * edges * targets}
@@ -187,8 +228,12 @@ def choose_method(n: int, edges: int, targets: int, *, all_pairs: bool = True) -
 
 
 def unreachable_pair(distances: Any) -> tuple[int, int] | None:
-    """On the host: the first pair (i, j) whose distance is +inf, or None: then the chain is irreducible."""
-    require_concrete(distances, "distances", "look at them outside the transformed function")
+    """On the host: the first pair (i, j) whose distance is +inf, or None if there is none; then the chain is irreducible.
+
+    Args:
+        distances: G, (n, n).
+    """
+    require_concrete(distances, "distances", "call it outside the transformed function")
     missing = np.argwhere(np.isinf(distances))
     return (int(missing[0, 0]), int(missing[0, 1])) if len(missing) else None
 
@@ -235,18 +280,18 @@ def _check_options(method: str, methods: tuple[str, ...], unreachable: str, dtyp
 def _check_diagonal(diagonal: str) -> None:
     if diagonal == "self":
         reason = (
-            "G(i, i) = -log P(i, i) put in after the closure breaks the triangle inequality where a closed walk through another"
-            " state is shorter, and with it the privacy guarantee, and is infinite where P(i, i) = 0"
+            "G(i, i) = -log P(i, i), set after the closure, breaks the triangle inequality where a closed walk through another"
+            " state is shorter, and with it the privacy guarantee; and it is infinite where P(i, i) = 0"
         )
         invalid("diagonal", diagonal, f"{reason}; choose 'zero' or 'cycle'")
     require(diagonal in ("zero", "cycle"), "diagonal", diagonal, "choose 'zero' or 'cycle'")
 
 
 def checked_states(argument: str, states: Any, n: int) -> Int[np.ndarray, " targets"]:
-    """State indices as int64, at least one, each from 0 to n - 1; ValueError naming the argument otherwise."""
+    """State indices as int64: at least one, each from 0 to n - 1. InputError names the argument otherwise."""
     given = np.asarray(states)
     whole = given.ndim == 1 and given.size > 0 and np.issubdtype(given.dtype, np.integer)
-    require(given.ndim < 2, argument, states, "give one list of state indices, and map over a batch with jax.vmap")
+    require(given.ndim < 2, argument, states, "pass one list of state indices; use jax.vmap for a batch")
     require(whole, argument, states, "give a list of at least one state index")
     require(bool(np.all((given >= 0) & (given < n))), argument, states, f"give indices of the chain's states, 0 to {n - 1}")
     return given.astype(np.int64)
@@ -260,21 +305,32 @@ def _handle_unreachable(
     i, j = pair[0], pair[1] if targets is None else int(targets[pair[1]])
     labels = getattr(chain, "labels", None)
     named = f"({i}, {j})" if labels is None else f"({i}, {j}), that is {labels[i]!r} to {labels[j]!r}"
-    remedy = "keep one class of states, as MarkovChain's closed_class() and largest_class() do"
+    remedy = "keep one class of states, with MarkovChain.closed_class() or MarkovChain.largest_class()"
     raise InputError("chain", "is not irreducible", f"no path leads along the pair {named}: {remedy}")
 
 
 def most_likely_path(chain: Any, i: Any, j: Any) -> Any:
-    """The states, as indices, of a most likely path from i to j, both ends included; [i] for j = i.
+    """The state indices of a most likely path from i to j, both ends included; [i] for j = i.
 
-    `chain` is a MarkovChain or a transition matrix. The path's probability is exp(-G(i, j)). Computed in float64.
-    ValueError where a state is not in the chain, or j cannot be reached from i. Of one chain and pair: map over several with `jax.vmap`.
+    The probability of the path is exp(-G(i, j)). Computed in float64. chain, i and j may be traced, under jit, vmap and scan. The result is
+    then an int32 array of n entries: the path, followed by -1; -1 everywhere if j cannot be reached. States have no derivative. If several
+    paths are most likely, the traced path may differ from that on the host.
 
-    chain, i and j may be traced, under jit, vmap and scan: n states then, int32, the path and -1 in the places after it; -1 throughout
-    where j cannot be reached. States have no derivative. Where several paths are most likely it may be another one than on the host.
+    Args:
+        chain: One MarkovChain or transition matrix, (n, n). For several use `jax.vmap`.
+        i: The index of the first state.
+        j: The index of the last state.
 
-    >>> most_likely_path([[0.8, 0.1, 0.1], [0.0, 0.5, 0.5], [1.0, 0.0, 0.0]], 1, 0)
-    [1, 2, 0]
+    Raises:
+        InputError: A state is not in the chain, or j cannot be reached from i.
+
+    Source:
+        Proposition 1 of the trajectory paper.
+
+    Example:
+        >>> from dpjax.paths import most_likely_path
+        >>> most_likely_path([[0.8, 0.1, 0.1], [0.0, 0.5, 0.5], [1.0, 0.0, 0.0]], 1, 0)
+        [1, 2, 0]
     """
     from scipy.sparse.csgraph import dijkstra
 
@@ -307,22 +363,20 @@ def _lengths_in_jax(matrix: Any) -> Any:
 
 
 def _of_one(lengths: Any) -> Any:
-    """The lengths, refused where they are a batch."""
+    """The lengths of one chain; InputError for a batch."""
     shape = lengths.data.shape if isinstance(lengths, SparseRows) else lengths.shape
     require(len(shape) == (1 if isinstance(lengths, SparseRows) else 2), "chain", shape, _ONE)
     return lengths
 
 
 def _dense_lengths(matrix: Any, dtype: Any) -> Float[Array, "*batch n n"]:
-    """The edge lengths of a traced matrix with +inf where there is no edge, in `dtype` if it is given."""
+    """The edge lengths of a traced matrix, +inf for a missing edge, in `dtype` unless it is None."""
     lengths = _lengths_in_jax(matrix.toarray() if isinstance(matrix, SparseRows) else matrix)
     return lengths if dtype is None else lengths.astype(dtype)
 
 
 def _require_automatic(method: str) -> None:
-    require(
-        method == "auto", "method", method, "leave it 'auto' where the chain or a state is traced: the method is then one of JAX's"
-    )
+    require(method == "auto", "method", method, "use 'auto' for a traced chain or state: the method is then one of JAX's")
 
 
 def _traced_shortest_paths(matrix: Any, method: str, diagonal: str, unreachable: str, dtype: Any) -> Float[Array, "*batch n n"]:
@@ -350,7 +404,7 @@ def _check_reachable(distances: Array, unreachable: str) -> None:
 
 
 def states_within(states: Array, n: int) -> Int[Array, "*shape"]:
-    """Traced whole numbers as int32; -1 for what is no state from 0 to n - 1, whatever the type: none wraps."""
+    """Traced whole numbers as int32, -1 for a number that is not a state from 0 to n - 1. No dtype wraps around."""
     inside = states >= 0
     if n - 1 < jnp.iinfo(states.dtype).max:
         inside &= states < jnp.asarray(n, states.dtype)
@@ -358,20 +412,20 @@ def states_within(states: Array, n: int) -> Int[Array, "*shape"]:
 
 
 def rows_at(rows: Float[Array, "n width"], states: Any) -> Float[Array, "states width"]:
-    """The row of each state, within a trace; NaN for a traced one that is none."""
+    """The row of each state, within a trace; NaN for a traced number that is not a state."""
     if not is_traced(states):
         return rows[states]
     return jnp.where((known := states_within(states, len(rows)))[:, None] >= 0, rows[known], jnp.nan)
 
 
 def _traced_states(argument: str, states: Any, n: int, ndim: int) -> Array:
-    """Traced or concrete indices of states as int32, their shape and type checked; -1 for a traced one that is no state."""
+    """Traced or concrete state indices as int32, with shape and dtype checked; -1 for a traced number that is not a state."""
     if not is_traced(states):
         listed = checked_states(argument, [states] if ndim == 0 and np.ndim(states) == 0 else states, n)
         return jnp.asarray(listed[0] if ndim == 0 else listed, jnp.int32)
     given = jnp.asarray(states)
     shape = "a list of state indices" if ndim else "one state index"
-    remedy = f"give {shape}, whole numbers; map over a batch with jax.vmap"
+    remedy = f"pass {shape}, whole numbers; use jax.vmap for a batch"
     require(given.ndim == ndim and jnp.issubdtype(given.dtype, jnp.integer), argument, f"{given.dtype}{list(given.shape)}", remedy)
     known = states_within(given, n)
     check_traced(known >= 0, argument, f"be indices of the chain's states, 0 to {n - 1}")
@@ -379,7 +433,7 @@ def _traced_states(argument: str, states: Any, n: int, ndim: int) -> Array:
 
 
 class _Known(NamedTuple):
-    """What a traced question about single states is answered from: all pairs, or the rows of a large sparse chain."""
+    """The data that answer a traced question about single states: all pairs, or the rows of a large sparse chain."""
 
     n: int
     rows: PaddedRows | None
@@ -431,7 +485,7 @@ def _traced_path(chain: Any, i: Any, j: Any) -> Int[Array, " n"]:
 def _path_along(
     lengths: Float[Array, " n"], after: Int[Array, " n"], start: Int[Array, ""], end: Int[Array, ""]
 ) -> Int[Array, " n"]:
-    """The states from `start` along `after` to `end`, then -1."""
+    """The states from `start` along `after` to `end`, followed by -1."""
 
     def move(at: Int[Array, ""], _: None) -> tuple[Int[Array, ""], Int[Array, ""]]:
         return jnp.where((at == end) | (at < 0), -1, after[at].astype(at.dtype)), at

@@ -3,14 +3,14 @@
     G(y, x) <- min(G(y, x), min_{z in N(y)} W(y, z) + G(z, x)), from G(x, x) = 0 and +inf elsewhere, until nothing changes.
 
 After m sweeps G(., x) holds the shortest lengths over paths of at most m edges. A sweep of all targets costs one addition and one
-minimum for each edge and target; the sweeps are one more than the edges of the longest shortest path (11 on the 3,817 pages of
-Wikispeedia).
+minimum for each edge and target. The number of sweeps is one more than the number of edges of the longest shortest path (11 on the
+3,817 pages of Wikispeedia).
 
-*Padded rows.* States are put in classes by their number of neighbours, 1, 2, 3-4, 5-8, ...; a class holds its neighbours and
-lengths as (states, width) arrays, padded with length +inf: at most twice the edges. The distances are held as (states in class
+*Padded rows.* States are put in classes by their number of neighbours, 1, 2, 3-4, 5-8, .... A class stores its neighbours and
+lengths as (states, width) arrays, padded with length +inf: at most twice the edges. The distances are stored as (states in class
 order, targets), so that a sweep reads whole rows.
 
-The derivative in the lengths is traced along shortest paths (`tight_edges`); the sweeps are not differentiated.
+The derivative in the lengths is traced along shortest paths (`tight_steps`); the sweeps are not differentiated.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ _UNROLLED = 16  # widths up to this are one fused pass
 
 
 class NeighbourClass(NamedTuple):
-    """States of nearly the same number of neighbours; a neighbour is a position in class order."""
+    """States with similar numbers of neighbours. A neighbour is a position in class order."""
 
     neighbours: Int[Array, "states width"] | Int[np.ndarray, "states width"]
     lengths: Float[Array, "states width"] | Float[np.ndarray, "states width"]
 
 
 class PaddedRows(NamedTuple):
-    """A sparse graph as padded rows; state y is at `position[y]` of the class order."""
+    """A sparse graph as padded rows. State y is at `position[y]` of the class order."""
 
     position: Int[Array, " n"] | Int[np.ndarray, " n"]
     classes: tuple[NeighbourClass, ...]
 
 
 def pad_rows(lengths: sparse.csr_array | SparseRows, dtype: Any = np.float64) -> PaddedRows:
-    """The edges of a sparse array as padded rows, NumPy but for the lengths of `SparseRows`; every row holds at least one edge."""
+    """The edges of a sparse array as padded rows; every row must have an edge. NumPy arrays, except the lengths of `SparseRows`."""
     class_of = np.ceil(np.log2(np.diff(lengths.indptr))).astype(int)
     order = np.argsort(class_of, kind="stable")
     position = np.argsort(order).astype(np.int32)
@@ -56,6 +56,7 @@ def pad_rows(lengths: sparse.csr_array | SparseRows, dtype: Any = np.float64) ->
 def _pad_class(
     lengths: sparse.csr_array | SparseRows, states: Int[np.ndarray, " states"], position: Int[np.ndarray, " n"], dtype: Any
 ) -> NeighbourClass:
+    """The padded rows of the states of one class."""
     first, degree = lengths.indptr[states], np.diff(lengths.indptr)[states]
     width = 1 << int(np.ceil(np.log2(degree.max())))
     column = np.arange(width)[None, :]
@@ -69,9 +70,9 @@ def _pad_class(
 def distances_by_relaxation(
     rows: PaddedRows, targets: Int[Array, " targets"] | Int[np.ndarray, " targets"]
 ) -> Float[Array, "targets n"]:
-    """G(y, x) for each target x (rows) and state y (columns), in the dtype of the rows' lengths; values are not checked.
+    """G(y, x) for each target x (rows) and state y (columns), in the dtype of the rows' lengths. Values are not checked.
 
-    Compiles once for each shape of the classes and number of targets. Differentiable in the rows' lengths (see `tight_edges`).
+    Compiles once for each shape of the classes and number of targets. Differentiable in the rows' lengths (see `tight_steps`).
     """
     return _differentiable(rows, jnp.asarray(targets))
 
@@ -113,7 +114,7 @@ def _derivative(primals: tuple, tangents: tuple) -> tuple[Float[Array, "targets 
 
 @jax.jit
 def steps_to(rows: PaddedRows, target: Int[Array, ""]) -> tuple[Float[Array, " n"], Int[Array, " n"]]:
-    """G(y, target) of each state y, and the state after y on a shortest path; a state without one stays where it is."""
+    """G(y, target) for each state y, and the next state after y on a shortest path. A state without a path stays where it is."""
     distances = _differentiable(rows, target[None])[0]
     by_class = jnp.zeros_like(distances[:, None]).at[rows.position, 0].set(distances)
     _, after = tight_steps(_choose_padded(rows, by_class), by_class, rows.position[target[None]])
@@ -137,6 +138,7 @@ def _choose_padded(rows: PaddedRows, distances: Float[Array, "n targets"]) -> Ch
 def _choose_in_class(
     members: NeighbourClass, distances: Float[Array, "n targets"], first: int
 ) -> tuple[Float[Array, "states targets"], Int[Array, "states targets"], Int[Array, "states targets"]]:
+    """The choice of `_choose_padded` for the states of one class."""
     count, width = members.lengths.shape
     own = first + jnp.arange(count, dtype=jnp.int32)
 
@@ -155,6 +157,7 @@ def _choose_in_class(
 
 
 def _relax_class(members: NeighbourClass, old: Float[Array, "n targets"], first: int) -> Float[Array, "states targets"]:
+    """One sweep over the states of one class."""
     count, width = members.lengths.shape
     best = lax.slice_in_dim(old, first, first + count)
 

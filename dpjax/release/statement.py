@@ -187,7 +187,7 @@ class Statement(dict[str, Any]):
 
     @property
     def kind(self) -> str:
-        """ "model" or "stream"."""
+        """The kind of release: "model" or "stream"."""
         return "stream" if self.get("kind") == STREAM else "model"
 
     @property

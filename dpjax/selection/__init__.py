@@ -1,6 +1,7 @@
-"""Private selection: choose one of m candidates by its cost, at random, so that the choice says little about the costs.
+"""Private selection: choose one of m candidates by its cost, at random, so that the choice reveals little about the costs.
 
-`permute_and_flip` is the paper's; `exponential_mechanism` stands beside it for comparison. Nothing here knows of chains or paths.
+`permute_and_flip` is the mechanism of the trajectory paper; `exponential_mechanism` is for comparison. This package does not depend
+on chains or paths.
 """
 
 from dpjax.selection import exponential_mechanism, permute_and_flip

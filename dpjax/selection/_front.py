@@ -1,23 +1,25 @@
-"""What every private selection does before it draws: arguments, precision, the form of the draw, gaps to the best, and inversion.
+"""The common part of all private selections: arguments, precision, gaps to the best candidate, and the two ways to draw.
 
-Candidate r has the cost d_r; lower is better. With c the scale, best the smallest cost among the allowed candidates, and the gap
-g_r = d_r - best, both mechanisms see the costs only through c g_r >= 0: adding a constant to all costs changes nothing.
-A candidate is allowed when `where` holds it and its cost is not +inf. Arguments that are not JAX arrays are taken as float64 and
-computed under a local x64 scope; JAX arrays keep the dtype of the costs.
+Candidate r has the cost d_r; lower is better. Let c be the scale, best the smallest cost among the allowed candidates, and g_r =
+d_r - best the gap. Both mechanisms depend on the costs only through c g_r >= 0: a constant added to all costs changes nothing. A
+candidate is allowed if `where` is True for it and its cost is not +inf. Arguments that are not JAX arrays are converted to float64
+and computed under a local x64 scope. JAX arrays keep the dtype of the costs.
 
-*Derivatives.* Both laws have continuous first derivatives in the costs, at ties of the best candidates too. Permute-and-flip's second
-derivatives jump where the best changes: at such a tie they are those of the side on which the first of the tied candidates stays
-best. (Sharing the derivative of the minimum among them, as `jnp.min` does, would give the second derivatives of no side.)
+*Derivatives.* Both laws have continuous first derivatives in the costs, also at ties of the best candidates. Permute-and-flip's
+second derivatives jump where the best candidate changes. At such a tie they are those of the side on which the first of the tied
+candidates stays best. (`jnp.min` would share the derivative among the tied candidates, which gives the second derivatives of
+neither side.)
 
-*The race.* Every candidate gets its score and noise of its own, and the largest sum wins. Which mechanism it is, the noise says.
+*The race.* Every candidate gets its score plus its own noise, and the largest sum wins. The distribution of the noise decides the
+mechanism.
 
-*The inverse of a cumulative law*, for many draws from few laws, with relative accuracy in every candidate. The probabilities are added
-from the smallest to the largest, S_k = p_(1) + ... + p_(k), and a draw is the k with S_{k-1} <= u S_m < S_k. In a floating-point type
-with unit round-off e, S_k is right to a relative error of about e log2 k, and u near 0 keeps its relative precision; since
-S_k <= k p_(k), the interval of candidate (k) has its length p_(k) right to a relative error of order e k log2 k. (In the order given, the
-error would be absolute, e, and a candidate of probability below e could be lost: an infinite privacy loss.) The interval is found by
-passing over all its bounds, 64 at a time in one fused loop over the draws: elementwise, so that it fills the vector units, where
-bisection reads the bounds one by one from memory.
+*The inverse of a cumulative law* serves many draws from few laws, with relative accuracy in every candidate. The probabilities are
+added from the smallest to the largest, S_k = p_(1) + ... + p_(k), and a draw is the k with S_{k-1} <= u S_m < S_k. In a
+floating-point type with unit round-off e, S_k has a relative error of about e log2 k, and u near 0 keeps its relative precision.
+Since S_k <= k p_(k), the interval of candidate (k) has length p_(k) with a relative error of order e k log2 k. (In the original
+order the error would be absolute, e, and a candidate of probability below e could be lost: an infinite privacy loss.) The interval
+is found by a pass over all its bounds, 64 at a time, in one fused loop over the draws. The loop is elementwise and fills the vector
+units, where bisection would read the bounds one by one from memory.
 """
 
 from __future__ import annotations
@@ -37,13 +39,13 @@ from dpjax._tracing import at_trace_time, check_traced, conditions, in_float64, 
 
 
 def candidate_mask(costs: Float[Array, "*batch m"], where: Any) -> Bool[Array, "*batch m"]:
-    """The candidates that can be chosen: held by `where` (None holds all), and of a cost that is not +inf."""
+    """The candidates that can be chosen: those that `where` allows (None allows all) with a cost that is not +inf."""
     finite = costs < jnp.inf
     return finite if where is None else finite & jnp.broadcast_to(where, costs.shape)
 
 
 def scaled_gaps(costs: Float[Array, "*batch m"], scale: Any, allowed: Bool[Array, "*batch m"]) -> Float[Array, "*batch m"]:
-    """c g_r >= 0, and 0 where not allowed, without inf - inf or 0 * inf on the way (nor in the gradient)."""
+    """c g_r >= 0, and 0 where not allowed, without inf - inf or 0 * inf, also in the gradient."""
     known = jnp.where(allowed, costs, 0)
     best = _least(jnp.where(allowed, costs, jnp.inf))
     best = jnp.where(jnp.any(allowed, axis=-1, keepdims=True), best, 0)
@@ -53,7 +55,7 @@ def scaled_gaps(costs: Float[Array, "*batch m"], scale: Any, allowed: Bool[Array
 
 @jax.custom_jvp
 def _least(costs: Float[Array, "*batch m"]) -> Float[Array, "*batch 1"]:
-    """The smallest cost; its derivative goes to the first candidate that has it."""
+    """The smallest cost. Its derivative goes to the first candidate that has it."""
     return jnp.min(costs, axis=-1, keepdims=True)
 
 
@@ -65,38 +67,38 @@ def _least_derivative(
     return _least(primals[0]), jnp.take_along_axis(tangents[0], first, axis=-1)
 
 
-Noise = Callable[[Float[Array, "*draws"]], Float[Array, "*draws"]]  # of uniform numbers in (0, 1)
+Noise = Callable[[Float[Array, "*draws"]], Float[Array, "*draws"]]  # a function of uniform numbers in (0, 1)
 
 
 @functools.partial(jax.jit, static_argnames=("noise", "shape"))
 def draw_by_race(
     noise: Noise, key: Key[Array, ""], costs: Float[Array, "*batch m"], scale: Any, where: Any, shape: tuple[int, ...]
 ) -> Int[Array, "*draws"]:
-    """argmax_r [-scale (d_r - min d) + noise of one uniform number each], (*shape, *batch); -1 where no candidate is allowed."""
+    """argmax_r [-scale (d_r - min d) + noise], (*shape, *batch); -1 if no candidate is allowed. One uniform number for each noise."""
     allowed = candidate_mask(costs, where)
     score = jnp.where(allowed, -scaled_gaps(costs, scale, allowed), -jnp.inf)
     full = shape + costs.shape
     total = jnp.broadcast_to(score, full) + noise(open_uniform(key, full, costs.dtype))
-    # the first of the largest; argmax in float64 does not compile within a program of float32
+    # the first of the largest; argmax in float64 does not compile inside a float32 program
     index = jnp.broadcast_to(jnp.arange(full[-1], dtype=jnp.int32), full)
     winner = jnp.min(jnp.where(total == jnp.max(total, axis=-1, keepdims=True), index, full[-1]), axis=-1)
     chosen = jnp.broadcast_to(jnp.any(allowed, axis=-1), full[:-1]) & (winner < full[-1])
     return jnp.where(chosen, winner, -1).astype(jnp.int32)
 
 
-_BOUNDS = 64  # of the cumulative law, in a pass
+_BOUNDS = 64  # bounds of the cumulative law in one pass
 
 
 def draw_by_inverse(
     law_of: Callable[..., Any], key: Key[Array, ""], costs: Float[Array, "*batch m"], scale: Any, where: Any, shape: tuple[int, ...]
 ) -> Int[Array, "*draws"]:
-    """Draws of shape (*shape, *batch) from the law that `law_of` states of the costs."""
+    """Draws of shape (*shape, *batch) from the law that `law_of` computes from the costs."""
     return draw_from(key, law_of(costs, scale, where), shape)
 
 
 @functools.partial(jax.jit, static_argnames="shape")
 def draw_from(key: Key[Array, ""], law: Float[Array, "*batch m"], shape: tuple[int, ...]) -> Int[Array, "*draws"]:
-    """Indices of shape (*shape, *batch), independent, each with the probabilities of its law; -1 where a law is all zero."""
+    """Independent indices of shape (*shape, *batch), each with the probabilities of its law; -1 if a law is all zero."""
     u = open_uniform(key, shape + law.shape[:-1], law.dtype)
     if law.ndim == 1:  # twice as fast as a batch of one
         return _invert(law, u.reshape(-1)).reshape(u.shape)
@@ -106,6 +108,7 @@ def draw_from(key: Key[Array, ""], law: Float[Array, "*batch m"], shape: tuple[i
 
 
 def _invert(law: Float[Array, " m"], u: Float[Array, " draws"]) -> Int[Array, " draws"]:
+    """Draws from one law by inversion."""
     order = jnp.argsort(law).astype(jnp.int32)
     cumulative = jnp.cumsum(law[order])
     # u S_m may round up to S_m: the last interval, of the likeliest candidate, is closed
@@ -114,7 +117,7 @@ def _invert(law: Float[Array, " m"], u: Float[Array, " draws"]) -> Int[Array, " 
 
 
 def _last_passed(point: Float[Array, " draws"], bounds: Float[Array, " bounds"], order: Int[Array, " m"]) -> Int[Array, " draws"]:
-    """order[k] with k the number of bounds, which increase, that a point has reached."""
+    """order[k], with k the number of increasing bounds that a point has reached."""
     index = jnp.broadcast_to(order[0], point.shape)
     if len(bounds) <= _BOUNDS:
         return _pass(index, point, bounds, order[1:])
@@ -127,6 +130,7 @@ def _last_passed(point: Float[Array, " draws"], bounds: Float[Array, " bounds"],
 def _pass(
     index: Int[Array, " draws"], point: Float[Array, " draws"], bounds: Float[Array, " b"], names: Int[Array, " b"]
 ) -> Int[Array, " draws"]:
+    """`_last_passed` for a few bounds, after those before them."""
     for k in range(len(bounds)):
         index = jnp.where(point >= bounds[k], names[k], index)
     return index
@@ -138,15 +142,15 @@ Kernel = Callable[..., Any]
 def draw(
     forms: Mapping[str, Kernel], form: str, key: Key[Array, ""], costs: Any, scale: Any, where: Any, shape: tuple[int, ...]
 ) -> Int[Array, "*draws"]:
-    """Run the kernel named `form` ("auto": the race for one draw of each row, the inverse for more) on checked arguments."""
+    """Run the kernel named `form` on checked arguments. "auto" is the race for one draw of each row and the inverse for more."""
     require(form in ("auto", *forms), "form", form, f"choose among 'auto', {', '.join(map(repr, forms))}")
     key = checked_key(key)
     kernel = forms[("inverse" if shape else "race") if form == "auto" else form]
-    with conditions() as held:
+    with conditions() as checks:
         _check(costs, scale, where)
     if not _on_host(costs, scale, where):
         chosen = kernel(key, *_as_arrays(costs, scale, where), shape)
-        for right in held:
+        for right in checks:
             row = right.all(axis=-1) if right.shape == np.shape(costs) else right
             chosen = jnp.where(jnp.broadcast_to(row, chosen.shape), chosen, -1)
         return chosen
@@ -155,11 +159,11 @@ def draw(
 
 
 def evaluate(kernel: Kernel, costs: Any, scale: Any, where: Any) -> Any:
-    """Run the kernel of a law on checked arguments; NumPy float64 where none of them is a JAX array."""
-    with conditions() as held:
+    """Run the kernel of a law on checked arguments; NumPy float64 if none of them is a JAX array."""
+    with conditions() as checks:
         _check(costs, scale, where)
     if not _on_host(costs, scale, where):
-        known = [x.all(axis=-1, keepdims=True) if x.shape == np.shape(costs) else x[..., None] for x in held]
+        known = [x.all(axis=-1, keepdims=True) if x.shape == np.shape(costs) else x[..., None] for x in checks]
         return nan_unless(known, kernel(*_as_arrays(costs, scale, where)))
     return in_float64(lambda: kernel(*_as_arrays(np.asarray(costs, np.float64), np.asarray(scale, np.float64), where)))()
 
@@ -170,6 +174,7 @@ def _on_host(costs: Any, scale: Any, where: Any) -> bool:
 
 
 def _as_arrays(costs: Any, scale: Any, where: Any) -> tuple[Array, Array, Array | None]:
+    """The arguments as JAX arrays, the costs of a float dtype."""
     array = jnp.asarray(costs)
     if not jnp.issubdtype(array.dtype, jnp.floating):
         array = array.astype(jnp.result_type(float))
@@ -177,12 +182,12 @@ def _as_arrays(costs: Any, scale: Any, where: Any) -> tuple[Array, Array, Array 
 
 
 def _check(costs: Any, scale: Any, where: Any) -> None:
-    """Refuse wrong shapes, and wrong values as far as they are known: under a trace they are not."""
+    """Raise InputError for wrong shapes and wrong values. Values are not checked under a trace."""
     shape = np.shape(costs)
     require(len(shape) >= 1 and shape[-1] >= 1, "costs", costs, "give an array of shape (*batch, m) with at least one candidate")
     each = np.shape(scale) in ((), shape[:-1])
     require(
-        each, "scale", scale, f"give a scalar, or one scale for each of the batch {shape[:-1]}; jax.vmap maps over several scales"
+        each, "scale", scale, f"pass a scalar, or one scale for each of the batch {shape[:-1]}; use jax.vmap for several scales"
     )
     if is_traced(scale):
         check_traced((scale >= 0) & (scale < jnp.inf), "scale", "be finite and not negative")

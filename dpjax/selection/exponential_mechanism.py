@@ -4,12 +4,12 @@ Candidate r has the cost d_r (lower is better), c >= 0 is the scale:
 
     pi_r = exp(-c d_r) / sum_q exp(-c d_q).
 
-If the costs of two inputs differ by D_r = d_r - d'_r, then log pi_r/pi'_r = -c D_r + log(sum_q e^{-c d'_q} / sum_q e^{-c d_q}),
-and the last term is at most c max D: the log ratio is at most c times the range of D, as for permute-and-flip, whose expected
+If the costs of two inputs differ by D_r = d_r - d'_r, then log pi_r/pi'_r = -c D_r + log(sum_q e^{-c d'_q} / sum_q e^{-c d_q}). The
+last term is at most c max D. The log ratio is therefore at most c times the range of D, as for permute-and-flip, whose expected
 cost is never larger at the same scale.
 
-*Race.* Drawn as argmin_r E_r e^{c d_r}, E_r independent standard exponentials, taken in logarithms: the smallest E_r decide, and
-E = -log(1 - u) keeps its relative precision there (see `dpjax._random`).
+*Race.* Drawn as argmin_r E_r e^{c d_r}, with E_r independent standard exponentials, in logarithms. The smallest E_r decide, and E =
+-log(1 - u) keeps its relative precision there (see `dpjax._random`).
 """
 
 from __future__ import annotations
@@ -31,29 +31,60 @@ __all__ = ["law", "log_law", "sample"]
 def sample(
     key: Key[Array, ""], costs: Any, scale: Any, where: Any = None, *, shape: tuple[int, ...] = (), form: str = "auto"
 ) -> Int[Array, "*draws"]:
-    """Draw candidates with probability proportional to exp(-scale * cost).
+    """Candidates drawn with probability proportional to exp(-scale * cost).
 
-    Arguments, dtypes, errors and the index -1 as for `permute_and_flip.sample`; `form` is "race", "inverse" or "auto".
+    Dtypes, errors and the index -1: see `permute_and_flip.sample`.
 
-    >>> import jax, numpy as np
-    >>> int(sample(jax.random.key(0), np.array([0.0, 5.0, np.inf]), 100.0))
-    0
+    Args:
+        key: One typed JAX key.
+        costs: Costs, (*batch, m); lower is better, +inf is never chosen.
+        scale: At least 0: a scalar, or one for each of the batch.
+        where: A mask of the candidates that may be chosen; broadcasts to the costs. Default: all.
+        shape: The shape of the draws for each row of costs.
+        form: "race", "inverse" or "auto".
+
+    Returns:
+        Independent indices, (*shape, *batch), int32.
+
+    Source:
+        McSherry and Talwar (2007).
+
+    Example:
+        >>> import jax, numpy as np
+        >>> from dpjax.selection import exponential_mechanism
+        >>> int(exponential_mechanism.sample(jax.random.key(0), np.array([0.0, 5.0, np.inf]), 100.0))
+        0
     """
     key = checked_key(key)
     return draw(_FORMS, form, key, costs, scale, where, shape)
 
 
 def law(costs: Any, scale: Any, where: Any = None) -> Any:
-    """The exact probabilities with which `sample` chooses each candidate, (*batch, m); dtypes as for `permute_and_flip.law`.
+    """The exact probabilities with which `sample` chooses each candidate, (*batch, m).
 
-    >>> law([0.0, 2.0], 1.0).round(4)
-    array([0.8808, 0.1192])
+    Dtypes: see `permute_and_flip.law`.
+
+    Args:
+        costs: Costs, (*batch, m).
+        scale: At least 0: a scalar, or one for each of the batch.
+        where: A mask of the candidates that may be chosen. Default: all.
+
+    Example:
+        >>> from dpjax.selection import exponential_mechanism
+        >>> exponential_mechanism.law([0.0, 2.0], 1.0).round(4)
+        array([0.8808, 0.1192])
     """
     return evaluate(_law, costs, scale, where)
 
 
 def log_law(costs: Any, scale: Any, where: Any = None) -> Any:
-    """The logarithms (nats) of `law`, without underflow; -inf where it is 0."""
+    """The logarithms (nats) of `law`, without underflow; -inf where it is 0.
+
+    Args:
+        costs: Costs, (*batch, m).
+        scale: At least 0: a scalar, or one for each of the batch.
+        where: A mask of the candidates that may be chosen. Default: all.
+    """
     return evaluate(_log_law, costs, scale, where)
 
 

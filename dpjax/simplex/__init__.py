@@ -1,8 +1,8 @@
 """The Dirichlet mechanism on the simplex: sampling, privacy (A-Theorem 1 and exact), matrices, utility and bounds.
 
-Every function of numbers takes concrete ones, which are checked, computed in float64 and rounded to the safe side, or traced ones, whose value
-comes back unrounded in their dtype, with derivatives (docs, "Differentiation"). Mechanisms and `PublicRows` are pytrees. Searches and reports
-run on the host, and their docstrings begin so.
+Every numeric function takes concrete or traced numbers. Concrete numbers are checked, computed in float64 and rounded to the safe
+side. Traced numbers give an unrounded value in their dtype, with derivatives (docs, "Differentiation"). Mechanisms and `PublicRows`
+are pytrees. Searches and reports run on the host; their docstrings begin with "On the host".
 """
 
 from dpjax.simplex.exact import epsilon_floor, exact_delta, exact_epsilon, renyi_divergence

@@ -1,26 +1,27 @@
-"""Random bits for the gamma sampler: Threefry-2x32 on a counter that names the lane, and the reals made of its words.
+"""Random bits for the gamma sampler: Threefry-2x32 on a counter that names the lane, and the redraw of rejected lanes.
 
-A lane is one draw: sample i, component j. Its h-th block of 64 bits is
+*Bits.* A lane is one draw: sample i, component j. Its block h of 64 bits is
 
     threefry2x32(key, (i, h << 24 | j)),     0 <= i < 2^32,  0 <= j < 2^24,  0 <= h < 256,
 
-the hash of `dpjax._random`; the key's two words are those of the typed JAX key. So a lane's bits depend on (key, i, j, h) and on
-nothing else: not on how many draws were asked for, not on the order of the work.
+with the hash of `dpjax._random` and the two words of the typed JAX key. A lane's bits depend only on (key, i, j, h), not on the
+number of draws or on the order of the work.
 
-A real made of one or two 32-bit words is (words + 1/2) / 2^32 or / 2^64: never 0, and with the full relative precision of its type
-near 0, so that logarithms and normal quantiles have tails of 2^-32 or 2^-64 in float32 as in float64.
+A real made of one or two 32-bit words is (words + 1/2) / 2^32 or / 2^64. It is never 0 and has the full relative precision of its
+dtype near 0. Logarithms and normal quantiles therefore have tails of 2^-32 or 2^-64, in float32 as in float64.
 
-Rejected lanes, found and drawn again: a 32-bit mask for each group of 32 lanes, one lane of each group at a time.
+*Rejected lanes* are found with a 32-bit mask for each group of 32 lanes, and drawn again, one lane of each group at a time.
 
-Looping over all lanes until the last one accepts would cost a whole pass a round for the sake of 5 % of the lanes, then of 0.2 %.
-So the first pass leaves +inf (no draw is ever +inf) in a rejected lane; one reduction turns the lanes into bit masks, 1/32 of the
-size; each round draws, in every group, the lowest lane still missing. When one group in eight or fewer misses a lane, those groups
-alone are gathered into a buffer of that fixed size and finished there: it cannot overflow, and no loop ends with a lane missing.
+A loop over all lanes until the last one accepts would cost a whole pass in each round, for 5 % of the lanes and then for 0.2 %.
+Instead the first pass leaves +inf (no draw is ever +inf) in a rejected lane. One reduction turns the lanes into bit masks, 1/32 of
+the size. Each round draws, in every group, the lowest lane still missing. When at most one group in eight misses a lane, those
+groups alone are gathered into a buffer of that fixed size and finished there. The buffer cannot overflow, and no loop ends with a
+lane missing.
 
-A lane's n-th redraw uses the lane's own n-th block of bits, whatever the other lanes do: the grouping changes nothing.
+The n-th redraw of a lane uses the lane's own n-th block of bits. The grouping therefore changes no draw.
 
-Two fences keep XLA from splitting one long fused loop into many that go through memory (44 against 16 CPU nanoseconds a lane): the
-masks are read inside a loop that runs once, and a round judges the proposals that the round before it made.
+Two measures keep XLA from splitting one long fused loop into many that go through memory (44 against 16 CPU nanoseconds a lane):
+the masks are read inside a loop that runs once, and a round judges the proposals of the round before it.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from jaxtyping import Array, Bool, Float, Int, UInt32
 
 from dpjax._random import threefry2x32
 
-WORD_BITS = 24  # of the second counter word, for the component; the block number has the other 8
+WORD_BITS = 24  # bits of the second counter word for the component; the block number has the other 8
 
 
 def lane_words(
@@ -47,7 +48,7 @@ def lane_words(
 
 
 def open_unit(high: UInt32[Array, "*lanes"], low: UInt32[Array, "*lanes"] | None, dtype: DTypeLike) -> Float[Array, "*lanes"]:
-    """A uniform in (0, 1] of 32 bits, or of 64 where `low` is given; exact to the last place of `dtype`, never 0."""
+    """A uniform in (0, 1] of 32 bits, or of 64 if `low` is given; exact to the last place of `dtype`, never 0."""
     half = jnp.asarray(0.5, dtype)
     if low is None:
         return (high.astype(dtype) + half) * jnp.asarray(2.0**-32, dtype)
@@ -55,14 +56,14 @@ def open_unit(high: UInt32[Array, "*lanes"], low: UInt32[Array, "*lanes"] | None
 
 
 def exponential(high: UInt32[Array, "*lanes"], low: UInt32[Array, "*lanes"], dtype: DTypeLike) -> Float[Array, "*lanes"]:
-    """Exp(1) from 64 bits, -log U: up to 45, to the absolute precision of `dtype` near 0."""
+    """An Exp(1) draw from 64 bits, -log U: at most 45, with the absolute precision of `dtype` near 0."""
     return -jnp.log(open_unit(high, low, dtype))
 
 
 def standard_normal(high: UInt32[Array, "*lanes"], low: UInt32[Array, "*lanes"] | None, dtype: DTypeLike) -> Float[Array, "*lanes"]:
-    """A standard normal from one word or two: the last bit is the sign, the bits above it the two-sided tail probability.
+    """A standard normal from one word or two: the last bit is the sign, the bits above it are the two-sided tail probability.
 
-    That probability is an odd multiple of 2^-32, so |x| < 6.34; of 2^-64 from two words, so |x| < 9.1.
+    That probability is an odd multiple of 2^-32, so |x| < 6.34; with two words, of 2^-64, so |x| < 9.1.
     """
     last = high if low is None else low
     two_sided = (last | jnp.uint32(1)).astype(dtype) * jnp.asarray(2.0**-32, dtype)
@@ -81,17 +82,17 @@ Propose = Callable[[UInt32[Array, " groups"], UInt32[Array, " groups"], UInt32[A
 
 
 class _Groups(NamedTuple):
-    """Group `column` of row `row` holds the lanes column + b * (width / 32); bit b of `mask` says that this lane is missing."""
+    """Group `column` of row `row` holds the lanes column + b * (width / 32). Bit b of `mask` is set if that lane is missing."""
 
     mask: UInt32[Array, " groups"]
     row: UInt32[Array, " groups"]
     column: UInt32[Array, " groups"]
-    attempt: UInt32[Array, " groups"]  # the last one made for the lowest missing lane
-    proposal: Float[Array, " groups"]  # what it gave
+    attempt: UInt32[Array, " groups"]  # the number of the last attempt for the lowest missing lane
+    proposal: Float[Array, " groups"]  # its result
 
 
 def redraw_rejected(values: Float[Array, "rows width"], propose: Propose) -> Float[Array, "rows width"]:
-    """`values` with every +inf replaced by the first accepted of its lane's attempts 1, 2, ...; `width` is a multiple of 32."""
+    """`values` with every +inf replaced by the first accepted of its lane's attempts 1, 2, .... `width` is a multiple of 32."""
 
     def body(state: tuple[Float[Array, "rows width"], Int[Array, ""]]) -> tuple[Float[Array, "rows width"], Int[Array, ""]]:
         flat, groups = _redraw_all(state[0].reshape(-1), _find(state[0]), values.shape[1], propose)
@@ -102,6 +103,7 @@ def redraw_rejected(values: Float[Array, "rows width"], propose: Propose) -> Flo
 
 
 def _find(values: Float[Array, "rows width"]) -> _Groups:
+    """The groups of lanes, with the masks of those that are +inf."""
     rows, width = values.shape
     missing = jnp.isposinf(values).reshape(rows, GROUP, width // GROUP)
     bit = jnp.uint32(1) << lax.broadcasted_iota(jnp.uint32, missing.shape, 1)
@@ -111,12 +113,14 @@ def _find(values: Float[Array, "rows width"]) -> _Groups:
 
 
 def _n_unfinished(groups: _Groups) -> Int[Array, ""]:
+    """The number of groups that miss a lane."""
     return jnp.sum(groups.mask != 0, dtype=jnp.int32)
 
 
 def _redraw_all(
     flat: Float[Array, " lanes"], groups: _Groups, width: int, propose: Propose
 ) -> tuple[Float[Array, " lanes"], _Groups]:
+    """Rounds until no group misses a lane, in a buffer once few groups do."""
     n_groups = groups.mask.shape[0]
     buffer = n_groups // _BUFFER_SHARE
     if buffer < _SMALLEST_BUFFER:
@@ -146,7 +150,7 @@ def _rounds(
 
 
 def _lane(groups: _Groups, width: int) -> UInt32[Array, " groups"]:
-    """The lane, in its row, of the lowest bit; past the row's end where the mask is empty."""
+    """The lane, in its row, of the lowest bit; beyond the end of the row if the mask is empty."""
     lowest = groups.mask & (~groups.mask + jnp.uint32(1))
     return lax.population_count(lowest - jnp.uint32(1)) * jnp.uint32(width // GROUP) + groups.column
 

@@ -1,19 +1,16 @@
-"""Safe sides: what a claim may lose to arithmetic, and the search for the extreme parameter that is verified to meet a target.
+"""Rounding of claims to their safe side, the search for the extreme parameter that meets a target, and float64 functions in blocks.
 
-The numerical error of log delta is under 2e-13 in float64 (tests compare with mpmath); claims move by SAFETY, five times more: a
-stated delta or epsilon goes up, a stated concentration down. A search returns only a value at which the condition was evaluated
-and held.
+*Safe side.* The numerical error of log delta is below 2e-13 in float64 (tests compare with mpmath). A claim moves by SAFETY, five
+times more: a stated delta or epsilon goes up, a stated concentration down. A search returns only a value at which the condition was
+evaluated and true.
 
-Element-wise float64 functions on the host, in blocks of a few fixed sizes, so that a new number of rows compiles nothing new.
+*Blocks.* Element-wise float64 functions run on the host in blocks of a few fixed sizes (one element, some, many), so that a new
+number of rows compiles nothing new. An element computed alone may differ in its last digit from the same element among others,
+because XLA adds in another order. `among` asks for the block size that so many elements would have: if the number of elements falls
+from cell to cell of a sweep, the program stays the same. (A compilation in the middle of a long sweep holds 100 MiB for a while.)
 
-One size for one element, one for some, two for many. An element asked for alone may come out another last digit than among others: XLA
-adds up in another order.
-
-Traced values have no safe side: `in_trace` computes the same functions in float64 and returns them in the dtype of what was traced, with
-derivatives of any order.
-
-`among` asks for the size that so many elements would have: where those that matter get fewer from cell to cell of a sweep, the program stays
-the same. (A compiler at work in the middle of a long sweep holds 100 MiB for a while.)
+*Traced values* have no safe side. `in_trace` computes the same functions in float64 and returns them in the dtype of the traced
+arguments, with derivatives of any order.
 """
 
 from __future__ import annotations
@@ -31,31 +28,29 @@ from dpjax._errors import invalid, real_array, require
 from dpjax._tracing import at_trace_time, check_traced, float_dtype, is_traced
 
 SAFETY = 1e-12
-# calibration aims so much below its target (relative): the same function asked for more or fewer elements at once differs in the last digits
+# relative distance below its target at which calibration aims: a function of more or fewer elements at once differs in its last digits
 SLACK = 5e-13
 _TRIES = 40
 Real = float | int | np.ndarray | np.generic | jax.Array | list | tuple
 Number = float | int | np.floating | np.integer | jax.Array
-# float64 arrays, or traced ones; NumPy turns what is computed from a zero-dimensional one into a scalar
+# float64 arrays, or traced ones; NumPy turns results of zero-dimensional arrays into scalars
 if TYPE_CHECKING:
     Numbers = np.ndarray
     Claim = Any
 else:
     Numbers = np.ndarray | np.generic | jax.Array
-    Claim = (
-        np.float64 | np.ndarray | jax.Array
-    )  # a NumPy float64, an array of them where an argument was an array, a traced value for traced ones
+    Claim = np.float64 | np.ndarray | jax.Array  # a NumPy float64, an array of them if an argument was an array, or a traced value
 _HALVINGS = 60
 _M = TypeVar("_M")
 
 
 def plain(x: Any) -> Any:
-    """A zero-dimensional array as a NumPy scalar, any other as it is."""
+    """A zero-dimensional array as a NumPy scalar; any other value unchanged."""
     return np.asarray(x)[()]
 
 
 def float64(x: Real, name: str) -> Numbers:
-    """`x` as a float64 array without NaN; text, booleans, complex numbers and what overflows are refused. A traced `x` stays as it is."""
+    """`x` as a float64 array without NaN; a traced `x` unchanged. InputError for text, booleans, complex numbers and overflow."""
     if is_traced(x):
         real = (isinstance(x, jax.Array) and x.dtype.kind in "iuf") or getattr(x, "dtype", None) == jnp.bfloat16
         require(real, name, x, "pass a real number such as 1.0, or an array of them, without NaN", must="be a number")
@@ -64,7 +59,7 @@ def float64(x: Real, name: str) -> Numbers:
 
 
 def require_all(condition: Any, argument: str, value: Any, remedy: str, *, must: str = "") -> None:
-    """`require` that every entry of `condition` holds; of a traced one nothing is known, and `debug_checks` alone look at it."""
+    """`require` that every entry of `condition` is true. A traced condition is checked only under `debug_checks`."""
     if is_traced(condition):
         check_traced(condition, argument, must or remedy)
     else:
@@ -72,7 +67,7 @@ def require_all(condition: Any, argument: str, value: Any, remedy: str, *, must:
 
 
 def check_epsilon(epsilon: Real) -> Numbers:
-    """epsilon as float64, finite and not negative."""
+    """epsilon as float64; must be finite and at least 0."""
     array = float64(epsilon, "epsilon")
     require_all(
         (array >= 0) & (array < np.inf),
@@ -85,7 +80,7 @@ def check_epsilon(epsilon: Real) -> Numbers:
 
 
 def check_delta(delta: Real) -> Numbers:
-    """delta as float64, strictly between 0 and 1."""
+    """delta as float64; must be strictly between 0 and 1."""
     array = float64(delta, "delta")
     require_all(
         (array > 0) & (array < 1),
@@ -96,7 +91,7 @@ def check_delta(delta: Real) -> Numbers:
     )
     if not is_traced(array):
         small = array >= np.finfo(np.float64).tiny
-        require_all(small, "delta", delta, "it is too small for float64: take 2.3e-308 or more")
+        require_all(small, "delta", delta, "it is too small for float64: pass 2.3e-308 or more")
     return array
 
 
@@ -106,7 +101,7 @@ def delta_up(log_delta: Numbers) -> Numbers:
 
 
 def smallest(holds: Callable[[Numbers], Numbers], start: Numbers, growth: float = 2.0) -> Numbers:
-    """Entry by entry, the smallest x >= 0 found at which `holds` (false below, true above); 0 where it holds there."""
+    """Entry by entry, the smallest x >= 0 found with `holds(x)` (false below, true above); 0 if `holds(0)`."""
     at_zero = holds(np.zeros_like(start))
     hi = start.astype(np.float64)
     lo = np.zeros_like(hi)
@@ -123,7 +118,7 @@ def smallest(holds: Callable[[Numbers], Numbers], start: Numbers, growth: float 
 
 
 def largest(holds: Callable[[Numbers], Numbers], start: Numbers, growth: float = 4.0) -> Numbers:
-    """Entry by entry, the largest x found at which `holds` (true below, false above); `holds(start)` must be true."""
+    """Entry by entry, the largest x found with `holds(x)` (true below, false above). `holds(start)` must be true."""
     lo = start.astype(np.float64)
     hi = lo * growth
     for _ in range(300):
@@ -139,19 +134,21 @@ def largest(holds: Callable[[Numbers], Numbers], start: Numbers, growth: float =
 
 
 def verified(make: Callable[[float], _M], holds: Callable[[_M], bool], epsilon: Number, delta: Number) -> _M:
-    """The first of make(1), and of make(c) for c a little below 1, of which `holds` is true; ValueError where none is.
+    """The first of make(1), and of make(c) for c slightly below 1, for which `holds` is true. InputError if there is none.
 
-    `holds` asks the mechanism's own public functions, so that what a user asks of a calibrated mechanism was asked before.
+    `holds` calls the mechanism's own public functions. What a user can ask of a calibrated mechanism was therefore verified.
     """
     tried = (make(1 - (2.0**power - 1) * 2.0**-52) for power in range(_TRIES))
     found = next((mechanism for mechanism in tried if holds(mechanism)), None)
     if found is None:
         target = float(epsilon), float(delta)
-        invalid("(epsilon, delta)", target, "no parameter near the edge could be verified: move one by a thousandth")
+        invalid(
+            "(epsilon, delta)", target, "no parameter close to the limit could be verified: change epsilon or delta by a thousandth"
+        )
     return found
 
 
-_SIZES = ((1, 1), (16, 16), (4096, 128))  # up to so many elements, blocks of so many
+_SIZES = ((1, 1), (16, 16), (4096, 128))  # (most elements, block size)
 _LARGEST = 4096
 
 
@@ -175,7 +172,7 @@ def in_blocks(function: Callable[..., jax.Array]) -> Callable[..., np.ndarray]:
 
 
 def alike(*values: Any) -> list[jax.Array]:
-    """The values as arrays of `float_dtype`, that broadcast to the rank of the largest."""
+    """The values as arrays of `float_dtype` that broadcast to the rank of the largest."""
     dtype = float_dtype(*values)
     arrays = [jnp.asarray(x, dtype) for x in values]
     rank = max(x.ndim for x in arrays)
@@ -188,8 +185,8 @@ Elementwise = Callable[..., Any]  # float64 arrays of one shape -> an array, or 
 def in_trace(function: Elementwise, *arguments: Any) -> Any:
     """`function` of arguments that broadcast, some of them traced: computed in float64, returned in the dtype of the traced ones.
 
-    Derivatives of any order are taken by `function`'s own, forwards and in float64, whatever JAX's default type is; what is transposed, or
-    carried from one program to the next, has the dtype of the caller.
+    Derivatives of any order use `function`'s own, forwards and in float64, whatever JAX's default dtype is. Transposed values, and
+    values carried from one program to the next, have the dtype of the caller.
     """
     dtype = float_dtype(*arguments)
     with jax.enable_x64(True):
@@ -236,7 +233,7 @@ def _tupled(function: Elementwise) -> Elementwise:
 
 @functools.lru_cache(maxsize=256)
 def _with_slopes(function: Elementwise, moved: tuple[int, ...]) -> Elementwise:
-    """The values of `function`, and after them their derivatives in each argument of `moved`."""
+    """The values of `function`, followed by their derivatives in each argument of `moved`."""
 
     @jax.jit
     def whole(*arguments: jax.Array) -> tuple[jax.Array, ...]:

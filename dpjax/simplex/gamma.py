@@ -1,52 +1,49 @@
-"""How a gamma draw moves with its shape: the implicit derivative of log x at a fixed level of the distribution function.
+"""Gamma and Dirichlet draws in log space, differentiable once in their shapes.
 
-With P(alpha, x) the law of x ~ Gamma(alpha, 1), x(alpha) at fixed P obeys (Figurnov, Mohamed and Mnih, "Implicit reparameterization
-gradients", NeurIPS 2018)
-
-    d log x / d alpha = - (dP / d alpha) / (x dP / dx).
-
-For x <= 1, from the power series log P = alpha log x - log Gamma(alpha + 1) + log M with
-M = sum_k (-x)^k alpha / ((alpha + k) k!), ours:
-
-    d log x / d alpha = (psi(alpha + 1) - log x - d_alpha log M) / (alpha + d_(log x) log M),
-
-a function of log x that stays right where x underflows, as nearly all draws do at small shapes. For x > 1 JAX's `random_gamma_grad`
-is taken over x, but for large shapes, where it loses digits: there the derivative of d (1 + c z)^3 at fixed z is taken,
-with t = (x/d)^(1/3) - 1,
-
-    d log x / d alpha = (1 - 3 t / (2 (1 + t))) / d (1 + O(alpha^(-3/2))).
-
-The mean of the derivative over draws is d E[log x] / d alpha = psi'(alpha), the trigamma function.
-
-Once only: a second derivative would need that of the incomplete gamma function twice in its shape, which JAX has not, and is refused
-with a TypeError. Second derivatives of expectations come from their closed forms (`dpjax.simplex.kl_of_shares`).
-
-Gamma draws in log space: Marsaglia and Tsang's method, exact in law, one fused pass over all lanes.
-
-For alpha >= 1 put d = alpha - 1/3, c = 1/sqrt(9 d), x ~ N(0, 1), t = c x, v = (1 + t)^3, U uniform. Then d v has the law
-Gamma(alpha, 1) given acceptance, t > -1 and
+*Gamma draws* by Marsaglia and Tsang's method, exact in law, in one fused pass over all lanes. For alpha >= 1 put d = alpha - 1/3, c
+= 1/sqrt(9 d), x ~ N(0, 1), t = c x, v = (1 + t)^3, U uniform. Given acceptance, d v has the distribution Gamma(alpha, 1). A
+proposal is accepted if t > -1 and
 
     log U <= x^2/2 + d - d v + d log v = 3 d R(t),   R(t) = log(1 + t) - t + t^2/2 - t^3/3
 
 (Marsaglia and Tsang, "A simple method for generating gamma variables", ACM TOMS 26, 2000). The second form, ours, has no
-cancellation for large d, where t is of order d^(-1/2): below |t| = 0.1 the series of R, which starts with -t^4/4, is used. The draw
-is log d + 3 log(1 + t): for alpha up to 1e9 the float32 deviation 3 log1p(t) keeps its relative precision, and `gamma_parts` hands
-it back apart from log d. For alpha < 1, log Gamma(alpha) = log Gamma(alpha + 1) - E / alpha with E ~ Exp(1), in log space, where
-nothing underflows. At alpha = 0 the draw is exactly -inf: a structural zero.
+cancellation for large d, where t is of order d^(-1/2): for |t| < 0.1 the series of R, which starts with -t^4/4, is used. The draw
+is log d + 3 log(1 + t). For alpha up to 1e9 the float32 deviation 3 log1p(t) keeps its relative precision, and `gamma_parts`
+returns it separately from log d. For alpha < 1, log Gamma(alpha) = log Gamma(alpha + 1) - E / alpha with E ~ Exp(1), in log space,
+where nothing underflows. At alpha = 0 the draw is exactly -inf: a structural zero.
 
-A proposal is accepted with probability 0.95 at alpha = 1, more above; the rejected lanes are drawn again by `gamma_redraw`.
-Sample i of component j depends on the key, i, j and alpha_j alone (`gamma_bits`).
+A proposal is accepted with probability 0.95 at alpha = 1, and more above; `redraw_rejected` draws the rejected lanes again. Sample
+i of component j depends only on the key, i, j and alpha_j (`lane_words`).
 
-Dirichlet draws, in log space until the end.
-
-If g_j ~ Gamma(alpha_j, 1) are independent, p = g / sum(g) ~ Dirichlet(alpha). With log g_j = log d_j + y_j (`gamma`),
-top = max_j y_j and w_j = d_j / sum(d), over the categories with alpha_j > 0:
+*Dirichlet draws*, in log space until the end. If g_j ~ Gamma(alpha_j, 1) are independent, p = g / sum(g) ~ Dirichlet(alpha). With
+log g_j = log d_j + y_j, top = max_j y_j and w_j = d_j / sum(d), over the categories with alpha_j > 0:
 
     p_j = w_j e^(y_j - top) / sum_l w_l e^(y_l - top).
 
-The large common part of the logarithms never appears, so that float32 keeps the relative precision of p_j for alpha up to 1e9; and
-nothing underflows in log p for alpha down to 1e-30, where a float32 p_j itself is zero with probability 0.4 at alpha_j = 0.01.
-alpha_j = 0 says that category j is impossible: p_j = 0 and log p_j = -inf exactly, and the others have their Dirichlet law.
+The large common part of the logarithms never appears. float32 therefore keeps the relative precision of p_j for alpha up to 1e9,
+and log p does not underflow for alpha down to 1e-30. (A float32 p_j itself is zero with probability 0.4 at alpha_j = 0.01.) alpha_j
+= 0 makes category j impossible: p_j = 0 and log p_j = -inf exactly, and the others have their Dirichlet distribution.
+
+*The derivative in the shape* is the implicit derivative of log x at a fixed level of the distribution function. With P(alpha, x)
+the distribution function of Gamma(alpha, 1), x(alpha) at fixed P obeys (Figurnov, Mohamed and Mnih, "Implicit reparameterization
+gradients", NeurIPS 2018)
+
+    d log x / d alpha = - (dP / d alpha) / (x dP / dx).
+
+For x <= 1, the power series log P = alpha log x - log Gamma(alpha + 1) + log M with M = sum_k (-x)^k alpha / ((alpha + k) k!) gives
+(ours)
+
+    d log x / d alpha = (psi(alpha + 1) - log x - d_alpha log M) / (alpha + d_(log x) log M).
+
+This function of log x stays accurate where x underflows, as nearly all draws do at small shapes. For x > 1 JAX's
+`random_gamma_grad` divided by x is used, except for large shapes, where it loses digits. There the derivative of d (1 + c z)^3 at
+fixed z is used, with t = (x/d)^(1/3) - 1:
+
+    d log x / d alpha = (1 - 3 t / (2 (1 + t))) / d (1 + O(alpha^(-3/2))).
+
+The mean of the derivative over draws is d E[log x] / d alpha = psi'(alpha), the trigamma function. A second derivative would need
+two derivatives of the incomplete gamma function in its shape, which JAX does not have, so it raises a TypeError. Second derivatives
+of expectations come from their closed forms (`dpjax.simplex.mechanism.kl_of_shares`).
 """
 
 from __future__ import annotations
@@ -66,15 +63,15 @@ from dpjax._random import checked_key
 from dpjax._tracing import check_traced, is_traced
 from dpjax.simplex._gamma_lanes import GROUP, WORD_BITS, exponential, lane_words, open_unit, redraw_rejected, standard_normal
 
-_TERMS = 20  # of M at x <= 1: 1/20! is below the precision of float64
-_LARGE = {"float32": 1e3, "float64": 1e6}  # from here on the cube form errs less than `random_gamma_grad`, or by less than 1e-8
+_TERMS = 20  # terms of M for x <= 1: 1/20! is below the precision of float64
+_LARGE = {"float32": 1e3, "float64": 1e6}  # above, the cube form is more accurate than `random_gamma_grad`, or accurate to 1e-8
 
 
 @jax.custom_jvp
 def log_gamma_derivative(
     alpha: Float[Array, "*lanes"], log_d: Float[Array, "*lanes"], deviation: Float[Array, "*lanes"]
 ) -> Float[Array, "*lanes"]:
-    """d log x / d alpha at a fixed quantile level, for the draw log x = log_d + deviation; 0 where log x = -inf."""
+    """d log x / d alpha at a fixed quantile level, for the draw log x = log_d + deviation; 0 if log x = -inf."""
     possible = deviation > -jnp.inf
     log_x = jnp.where(possible, log_d + deviation, 0)
     alpha = jnp.where(possible, alpha, 1)
@@ -83,12 +80,15 @@ def log_gamma_derivative(
     middle = lax.random_gamma_grad(jnp.where(small | large, 1, alpha), x) / x
     value = jnp.where(large, _by_cube(log_d, jnp.where(large, deviation, 0)), middle)
     value = jnp.where(small & ~large, _by_series(alpha, jnp.where(small, log_x, 0)), value)
-    most = jnp.finfo(alpha.dtype).max * 1e-8  # about 1 / alpha^2, past the range for tiny shapes: finite, so that 0 times it is 0
+    most = (
+        jnp.finfo(alpha.dtype).max * 1e-8
+    )  # about 1 / alpha^2, beyond the range for tiny shapes: kept finite, so that 0 times it is 0
     return jnp.where(possible, jnp.clip(value, -most, most), 0)
 
 
 @log_gamma_derivative.defjvp
 def _no_second_derivative(primals: tuple, tangents: tuple) -> NoReturn:
+    """Raise TypeError: there is no second derivative."""
     raise TypeError(
         "gamma and Dirichlet draws are differentiable once in their shapes: take the second derivative of a closed form, "
         "or differences of first derivatives at one key"
@@ -96,11 +96,13 @@ def _no_second_derivative(primals: tuple, tangents: tuple) -> NoReturn:
 
 
 def _by_cube(log_d: Float[Array, "*lanes"], deviation: Float[Array, "*lanes"]) -> Float[Array, "*lanes"]:
+    """The derivative for large shapes."""
     t = jnp.expm1(deviation / 3)
     return jnp.exp(-log_d) * (1 - 1.5 * t / (1 + t))
 
 
 def _by_series(alpha: Float[Array, "*lanes"], log_x: Float[Array, "*lanes"]) -> Float[Array, "*lanes"]:
+    """The derivative for x <= 1."""
     x = jnp.exp(log_x)
     power, m, m_alpha, m_log_x = jnp.ones_like(x), jnp.ones_like(x), jnp.zeros_like(x), jnp.zeros_like(x)
     for k in range(1, _TERMS + 1):
@@ -112,13 +114,13 @@ def _by_series(alpha: Float[Array, "*lanes"], log_x: Float[Array, "*lanes"]) -> 
     return (jax.scipy.special.digamma(alpha + 1) - log_x - m_alpha / m) / (alpha + m_log_x / m)
 
 
-_ROW_LANES = 512  # a row of lanes is at least this wide, so that the inner loop is long for five categories too
-_MOST_ROW_LANES = 2**15  # and no wider than this for the sake of no padding, since the tables must stay in the cache
+_ROW_LANES = 512  # the least width of a row of lanes, so that the inner loop is long also for five categories
+_MOST_ROW_LANES = 2**15  # the most lanes in a row without padding: the tables must stay in the cache
 _BOOST_BLOCK = 255  # the block of bits of the exponential for alpha < 1
 
 
 class _Rows(NamedTuple):
-    """Rows of `samples` whole samples each, padded to a multiple of 32 lanes; the tables give a lane's sample and component."""
+    """Rows of `samples` whole samples each, padded to a multiple of 32 lanes. The tables give the sample and component of a lane."""
 
     rows: int
     samples: int
@@ -146,7 +148,10 @@ def _propose(
     attempt: UInt32[Array, "*lanes"],
     d: Float[Array, "*lanes"],
 ) -> Float[Array, "*lanes"]:
-    """One proposal a lane: the deviation log(draw) - log d, or +inf where it is rejected (a NaN is not: no loop waits for it)."""
+    """One proposal for each lane: the deviation log(draw) - log d, or +inf if it is rejected.
+
+    A NaN counts as accepted, so that no loop waits for it.
+    """
     if d.dtype == jnp.float32:
         high, low = lane_words(key_words, sample, component, attempt)
         x, log_u = standard_normal(high, None, d.dtype), jnp.log(open_unit(low, None, d.dtype))
@@ -172,7 +177,7 @@ def _log_ratio(t: Float[Array, "*lanes"], log1p_t: Float[Array, "*lanes"]) -> Fl
 
 
 class _Lanes(NamedTuple):
-    """What every lane of every row reads: row r holds the samples first + r * stride + sample."""
+    """The tables that every lane of every row reads. Row r holds the samples first + r * stride + sample."""
 
     stride: int
     sample: UInt32[Array, " width"]
@@ -181,7 +186,7 @@ class _Lanes(NamedTuple):
 
 
 def _shifted(alpha: Float[Array, "*lanes"]) -> Float[Array, "*lanes"]:
-    """d: of alpha, or of alpha + 1 where alpha < 1."""
+    """d of alpha, or of alpha + 1 if alpha < 1."""
     return jnp.where(alpha < 1, alpha + 2 / 3, alpha - 1 / 3)
 
 
@@ -192,7 +197,7 @@ def _whole_rows(lanes: _Lanes, shape: tuple[int, ...]) -> tuple[UInt32[Array, "r
 
 
 def _boost(key_words: UInt32[Array, 2], lanes: _Lanes, deviation: Float[Array, "rows width"]) -> Float[Array, "rows width"]:
-    """Less E / alpha where alpha < 1; -inf where alpha = 0."""
+    """The deviation minus E / alpha where alpha < 1; -inf where alpha = 0."""
     shape = deviation.shape
     block = jnp.full(shape, _BOOST_BLOCK, jnp.uint32)
     draw = exponential(*lane_words(key_words, *_whole_rows(lanes, shape), block), deviation.dtype)
@@ -202,12 +207,12 @@ def _boost(key_words: UInt32[Array, 2], lanes: _Lanes, deviation: Float[Array, "
 
 @jax.custom_batching.custom_vmap
 def _any_below_one(alpha: Float[Array, ...]) -> Bool[Array, ""]:
-    """Whether a shape is below 1; under vmap, whether one of the batch is.
+    """Whether a shape is below 1; under vmap, whether a shape of the batch is.
 
-    One answer for the whole batch keeps the branch a branch. With an answer for each, `lax.cond` becomes a choice between both branches on
-    operands that are all spread over the batch, and where the key is not part of the batch XLA moves that spreading past the hash, one
-    operation in each pass over the program: more than 50 passes, which it reports as a loop, and minutes of compilation. At alpha >= 1 the
-    branch changes nothing.
+    One answer for the whole batch keeps the branch a branch. With one answer for each, `lax.cond` becomes a choice between both
+    branches, on operands that are all broadcast over the batch. If the key is not part of the batch, XLA then moves that broadcast
+    past the hash, one operation in each pass over the program: more than 50 passes, which it reports as a loop, and minutes of
+    compilation. At alpha >= 1 the branch changes nothing.
     """
     return jnp.any(alpha < 1)
 
@@ -234,7 +239,7 @@ def _gamma_parts(
         return _propose(key_words, sample, lanes.component[lane], attempt, d[lane])
 
     deviation = _propose(key_words, *_whole_rows(lanes, shape), jnp.zeros(shape, jnp.uint32), jnp.broadcast_to(d, shape))
-    deviation = jnp.where(jnp.broadcast_to(plan.real, shape), deviation, 0)  # padding misses nothing
+    deviation = jnp.where(jnp.broadcast_to(plan.real, shape), deviation, 0)  # padding needs no redraw
     deviation = redraw_rejected(deviation, redraw)
     deviation = lax.cond(_any_below_one(alpha), functools.partial(_boost, key_words, lanes), lambda same: same, deviation)
     deviation = deviation[:, : plan.samples * alpha.shape[0]].reshape(-1, alpha.shape[0])[:n_draws]
@@ -245,9 +250,9 @@ def _gamma_parts(
 def gamma_parts(
     key: Key[Array, ""], alpha: Float[Array, " components"], n_draws: int, first: UInt32[Array, ""]
 ) -> tuple[Float[Array, " components"], Float[Array, "draws components"]]:
-    """(log d, log(draw) - log d) of the draws first, ..., first + n_draws - 1 of Gamma(alpha, 1); the kernel checks nothing.
+    """(log d, log(draw) - log d) of the draws first, ..., first + n_draws - 1 of Gamma(alpha, 1), unchecked.
 
-    Differentiable once in alpha, at a fixed quantile level (`gamma_derivative`).
+    Differentiable once in alpha, at a fixed quantile level (`log_gamma_derivative`).
     """
     key = checked_key(key)
     return _gamma_parts(key, alpha, n_draws, first)
@@ -270,9 +275,9 @@ def _log_gamma(key: Key[Array, ""], alpha: Float[Array, "*shape"], n_draws: int,
 
 
 def check_draws(alpha: ArrayLike, n_draws: int, first: int | Array) -> tuple[Float[Array, ...], UInt32[Array, ""]]:
-    """(alpha as an array, first as a counter word), or ValueError; a traced alpha or first is taken as it is."""
+    """(alpha as an array, first as a counter word). InputError if one is invalid; traced values are not checked."""
     alpha = jnp.asarray(alpha)
-    require(alpha.dtype in (jnp.float32, jnp.float64), "alpha", alpha.dtype, "give float32 or float64")
+    require(alpha.dtype in (jnp.float32, jnp.float64), "alpha", alpha.dtype, "pass a float32 or float64 array")
     require(0 < alpha.size < 2**WORD_BITS, "alpha.size", alpha.size, "give from 1 to 2^24 - 1 shapes")
     if is_traced(alpha):
         check_traced((alpha >= 0) & (alpha < jnp.inf), "alpha", "hold finite shapes of 0 or more")
@@ -284,30 +289,45 @@ def check_draws(alpha: ArrayLike, n_draws: int, first: int | Array) -> tuple[Flo
         n_draws * alpha.size < 2**30,
         "n_draws * alpha.size",
         n_draws * alpha.size,
-        "take fewer than 2^30 numbers at once, in blocks",
+        "draw fewer than 2^30 numbers at once, in blocks with `first`",
     )
     if not is_traced(first):
-        require(0 <= int(first) <= 2**32 - n_draws, "first", first, "samples are numbered from 0 to 2^32 - 1")
+        require(
+            0 <= int(first) <= 2**32 - n_draws,
+            "first",
+            first,
+            "pass a number from 0 to 2^32 - n_draws: samples are numbered from 0 to 2^32 - 1",
+        )
     return alpha, jnp.asarray(first, jnp.uint32)
 
 
 def log_gamma_draws(key: Key[Array, ""], alpha: ArrayLike, n_draws: int, first: int | Array = 0) -> Float[Array, ...]:
-    """Logarithms of independent Gamma(alpha, 1) draws, shape (n_draws, *alpha.shape), in the dtype of alpha.
+    """Logarithms of independent Gamma(alpha, 1) draws, (n_draws, *alpha.shape), in the dtype of alpha.
 
-    alpha: float32 or float64, any shape, finite and >= 0; alpha = 0 gives -inf. The draws are those numbered first, ...,
-    first + n_draws - 1: draw i of a component depends on the key, i, the component's place in alpha (flattened) and its shape
-    alone, so `n_draws` only says how many there are, and a block may start anywhere. `n_draws` is static; the rest may be traced.
-    ValueError: a negative or non-finite shape, another dtype, no draw asked for, a sample number from 2^32 up.
-    A float32 shape below 2e-37 may give -inf too. Differentiable once in alpha, pathwise; at a structural zero the derivative is 0.
-    Source: Marsaglia and Tsang (2000), in the form of the module's docstring.
+    Draw i of a component depends only on the key, i, the position of the component in alpha (flattened) and its shape. So `n_draws`
+    does not change a draw, and a block may start anywhere. Differentiable once in alpha, pathwise; the derivative at a structural
+    zero is 0.
 
-    >>> import jax, jax.numpy as jnp
-    >>> draws = log_gamma_draws(jax.random.key(0), jnp.array([0.01, 1.0, 1e5]), 4)
-    >>> draws.shape
-    (4, 3)
-    >>> later = log_gamma_draws(jax.random.key(0), jnp.array([0.01, 1.0, 1e5]), 2, first=2)
-    >>> bool(jnp.all(later == draws[2:]))
-    True
+    Args:
+        key: One typed JAX key.
+        alpha: Shapes, float32 or float64, finite and >= 0. alpha = 0 gives -inf; a float32 shape below 2e-37 may give -inf too.
+        n_draws: The number of draws; static.
+        first: The number of the first draw; `first` + n_draws is at most 2^32.
+
+    Raises:
+        InputError: A shape is negative or not finite, the dtype is another, no draw is asked for, or a number is 2^32 or more.
+
+    Source:
+        Marsaglia and Tsang (2000), in the form of the module's docstring.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> draws = log_gamma_draws(jax.random.key(0), jnp.array([0.01, 1.0, 1e5]), 4)
+        >>> draws.shape
+        (4, 3)
+        >>> later = log_gamma_draws(jax.random.key(0), jnp.array([0.01, 1.0, 1e5]), 2, first=2)
+        >>> bool(jnp.all(later == draws[2:]))
+        True
     """
     key = checked_key(key)
     alpha, start = check_draws(alpha, n_draws, first)
@@ -344,6 +364,7 @@ def dirichlet_kernel(
 
 
 def _checked(alpha: ArrayLike, n_draws: int, first: int | Array) -> tuple[Float[Array, "*batch n"], UInt32[Array, ""]]:
+    """`check_draws`, and every row has a positive concentration."""
     alpha, start = check_draws(alpha, n_draws, first)
     require(alpha.ndim >= 1, "alpha", alpha, "give a vector of concentrations, or a stack of them")
     if is_traced(alpha):
@@ -355,17 +376,31 @@ def _checked(alpha: ArrayLike, n_draws: int, first: int | Array) -> tuple[Float[
 
 
 def log_dirichlet(key: Key[Array, ""], alpha: ArrayLike, n_draws: int, first: int | Array = 0) -> Float[Array, "draws *batch n"]:
-    """Logarithms of Dirichlet(alpha) draws, shape (n_draws, *batch, n) for alpha of shape (*batch, n), in the dtype of alpha.
+    """Logarithms of Dirichlet(alpha) draws, (n_draws, *batch, n), in the dtype of alpha.
 
-    alpha: float32 or float64, finite, >= 0, one positive entry a row at least; a zero entry is a structural zero, log p = -inf. The
-    draws are those numbered first, ..., first + n_draws - 1, each fixed by the key and its number (`log_gamma_draws`). One key; rows of a batch
-    are drawn independently. Differentiable once in alpha, at a fixed quantile.
-    ValueError: a negative or non-finite concentration, a row of zeros, another dtype, no draw asked for.
+    The key and the number of a draw fix it (see `log_gamma_draws`). Rows of a batch are drawn independently. Differentiable once in
+    alpha, at a fixed quantile.
 
-    >>> import jax, jax.numpy as jnp
-    >>> log_p = log_dirichlet(jax.random.key(0), jnp.array([[0.01, 0.02, 0.0], [20.0, 5.0, 1.0]]), 1000)
-    >>> log_p.shape, bool(jnp.all(jnp.isfinite(log_p[:, :, :2])))
-    ((1000, 2, 3), True)
+    Args:
+        key: One typed JAX key.
+        alpha: Concentrations, (*batch, n), float32 or float64, finite and >= 0, with a positive entry in each row. A zero entry is
+            a structural zero: log p = -inf.
+        n_draws: The number of draws; static.
+        first: The number of the first draw.
+
+    Raises:
+        InputError: A concentration is negative or not finite, a row has no positive entry, the dtype is another, or no draw is
+            asked for.
+
+    Source:
+        See the module.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from dpjax.simplex import log_dirichlet
+        >>> log_p = log_dirichlet(jax.random.key(0), jnp.array([[0.01, 0.02, 0.0], [20.0, 5.0, 1.0]]), 1000)
+        >>> log_p.shape, bool(jnp.all(jnp.isfinite(log_p[:, :, :2])))
+        ((1000, 2, 3), True)
     """
     key = checked_key(key)
     checked, start = _checked(alpha, n_draws, first)
@@ -373,14 +408,29 @@ def log_dirichlet(key: Key[Array, ""], alpha: ArrayLike, n_draws: int, first: in
 
 
 def dirichlet(key: Key[Array, ""], alpha: ArrayLike, n_draws: int, first: int | Array = 0) -> Float[Array, "draws *batch n"]:
-    """Dirichlet(alpha) draws, as `log_dirichlet` but on the simplex: zero for a structural zero and where the type underflows.
+    """Dirichlet(alpha) draws, (n_draws, *batch, n), in the dtype of alpha.
 
-    The same key gives the draws of `log_dirichlet`, to rounding.
+    The same key gives the draws of `log_dirichlet`, up to rounding. A structural zero, or an underflow of the dtype, gives 0.
 
-    >>> import jax, jax.numpy as jnp
-    >>> p = dirichlet(jax.random.key(0), jnp.array([20.0, 5.0, 0.0]), 10)
-    >>> bool(jnp.all(p[:, 2] == 0)), bool(jnp.allclose(jnp.sum(p, axis=-1), 1.0))
-    (True, True)
+    Args:
+        key: One typed JAX key.
+        alpha: Concentrations, (*batch, n), float32 or float64, finite and >= 0, with a positive entry in each row. A zero entry is
+            a structural zero.
+        n_draws: The number of draws; static.
+        first: The number of the first draw.
+
+    Returns:
+        Draws on the simplex, differentiable once in alpha, at a fixed quantile.
+
+    Raises:
+        InputError: As for `log_dirichlet`.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from dpjax.simplex import dirichlet
+        >>> p = dirichlet(jax.random.key(0), jnp.array([20.0, 5.0, 0.0]), 10)
+        >>> bool(jnp.all(p[:, 2] == 0)), bool(jnp.allclose(jnp.sum(p, axis=-1), 1.0))
+        (True, True)
     """
     key = checked_key(key)
     checked, start = _checked(alpha, n_draws, first)

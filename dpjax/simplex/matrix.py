@@ -1,13 +1,12 @@
-"""Row by row, what a count matrix can promise: public facts, claims as they are, and whether a target is within reach.
+"""A transition matrix whose rows go through the Dirichlet mechanism independently (Algorithm 2), and reports on its rows.
 
-Nothing but what is public (`PublicRows`) is read, so a report may be shown before any data are touched.
+Parallel composition (A-Theorem 3). Adjacent databases differ in one record of one row; the other rows are independent and equally
+distributed. So, at a common epsilon, exactly delta_total(epsilon) = max_i delta_i(epsilon), and epsilon_total(delta) = max_i
+epsilon_i(delta). By A-Theorem 1 the pair is (max_i epsilon_i, max_i delta_i). Constant rows (one supported category) and withheld rows
+(released as the uniform distribution on their public support) reveal nothing about the data. A change of a record's row changes two totals
+and is not covered: use `PseudocountMechanism`.
 
-Algorithm 2: a transition matrix whose rows go through the Dirichlet mechanism independently, composed in parallel (A-Theorem 3).
-
-Adjacent databases differ in one record of one row, the other rows are independent and alike, so exactly delta_total(epsilon) =
-max_i delta_i(epsilon) at a common epsilon, and epsilon_total(delta) = max_i epsilon_i(delta). By A-Theorem 1 the pair is (max_i
-epsilon_i, max_i delta_i). Constant rows (one supported category) and withheld rows (released as the uniform law on their public
-support) say nothing of the data. Changing a record's row changes two totals and is not covered: see `PseudocountMechanism`.
+A report reads only public facts (`PublicRows`), so that it may be shown before any data are read.
 """
 
 from __future__ import annotations
@@ -43,16 +42,19 @@ from dpjax.simplex.mechanism import Accounting
 from dpjax.simplex.rows import PublicRows, Shares, as_float, check_k, check_one, check_shares, check_traced_shares, some
 
 _CONSTANT = "one supported category: a public constant"
-_WITHHELD = "withheld: released as the uniform law on its public support"
-NO_PAIR = "n eta + 1/N > 1: no adjacent count vector has all shares >= eta, so a guarantee would be empty; declare a smaller floor"
+_WITHHELD = "withheld: released as the uniform distribution on its public support"
+NO_PAIR = (
+    "n eta + 1/N > 1: no adjacent count vector has all shares >= eta, so the guarantee would be empty: declare a smaller floor"
+)
 
 
 class RowReport(NamedTuple):
-    """Row by row, what is public, what is claimed, and whether a target could be met; a still row has epsilon = delta = 0.
+    """The public facts and the claims of each row. A constant or withheld row has epsilon = delta = 0.
 
-    epsilon, delta: A-Theorem 1's, +inf and 1 where it does not apply at that k and gamma. exact_delta and delta_floor are at the
-    target's epsilon, 1 where no adjacent pair exists. theorem1_reachable and exact_reachable: some k meets the target in that
-    accounting.
+    k_min is 3/(2 eta), the least k of A-Theorem 1. epsilon and delta are those of A-Theorem 1, and +inf and 1 if it does not apply at that
+    k and gamma. exact_delta and delta_floor (the delta that no k goes below) are taken at the target's epsilon, and are 1 if no adjacent
+    pair exists. theorem1_reachable and exact_reachable say whether some k meets the target in that accounting. reason_theorem1 and
+    reason_exact say why none does, and are empty otherwise.
     """
 
     n_records: Numbers
@@ -73,7 +75,7 @@ class RowReport(NamedTuple):
 def largest_k(
     rows: PublicRows, epsilon: Number, delta: Number, accounting: str, gamma: Real | None
 ) -> tuple[Numbers, Numbers | None]:
-    """The largest k of each row and the gamma that goes with it; k = 0 where no k meets the target."""
+    """The largest k of each row, and its gamma; k = 0 if no k meets the target."""
     shape = rows.n_records.shape
     given = None if gamma is None else np.broadcast_to(float64(gamma, "gamma"), shape)
     use = rows.has_adjacent_pair
@@ -93,7 +95,7 @@ def largest_k(
 
 
 def theorem1_reasons(rows: PublicRows, k: Numbers, gamma: Numbers) -> list[str]:
-    """Why A-Theorem 1 does not apply to a row; empty where it does."""
+    """Why A-Theorem 1 does not apply to each row; empty if it applies."""
     reasons = []
     for i in range(k.size):
         if not rows.has_adjacent_pair[i]:
@@ -127,9 +129,19 @@ def row_report(
     gamma: Real | None = None,
     withheld: Numbers | None = None,
 ) -> RowReport:
-    """On the host: what each row of a count matrix can promise at the target (epsilon, delta); nothing but public facts is read.
+    """On the host: what each row of a count matrix can promise at the target (epsilon, delta). Only public facts are read.
 
-    k None: 3/(2 eta_i). gamma None: none is stated, and the best one is taken for what is reachable.
+    Args:
+        rows: The public facts of the matrix.
+        epsilon: The target in nats, at least 0.
+        delta: The target, strictly between 0 and 1.
+        k: Concentrations, one number or (rows,). Default: 3/(2 eta_i).
+        gamma: Thresholds of A-Theorem 1, one number or (rows,). Default: no epsilon and delta of A-Theorem 1 are stated, and the best gamma
+            decides what is reachable.
+        withheld: The rows released as uniform, (rows,), booleans. Default: none.
+
+    Returns:
+        A RowReport.
     """
     require_concrete(
         (rows, epsilon, delta, k, gamma), "rows, target or parameters", "ask for a report outside the transformed function"
@@ -168,18 +180,20 @@ def row_report(
 
 
 def _why_theorem1(reason: str) -> str:
-    other = "no k >= 3/(2 eta) and gamma meet the target by A-Theorem 1"
+    """Why no k meets the target by A-Theorem 1, for one row."""
+    other = "no k >= 3/(2 eta) with any gamma meets the target by A-Theorem 1"
     return other if not reason or reason.startswith(("Assumption 2", "Assumption 4")) else reason
 
 
 def _why_exact(rows: PublicRows, floor: Numbers, epsilon: Number) -> list[str]:
+    """Why no k meets the target by the exact accounting, for each row."""
     cells = rows.n_records * rows.eta
-    under = "no k goes under delta = {:.3g} at epsilon = {:g}: the rarest cell has N eta = {:.3g} records"
+    under = "no k has delta below {:.3g} at epsilon = {:g}: the rarest cell has N eta = {:.3g} records"
     return [under.format(f, epsilon, m) if p else NO_PAIR for f, m, p in zip(floor, cells, rows.has_adjacent_pair, strict=True)]
 
 
 def _words(rows: PublicRows, still: Numbers, reachable: Numbers, why: list[str]) -> tuple[str, ...]:
-    """The reason of each row; empty where the target can be met."""
+    """The reason for each row; empty if the target can be met."""
     quiet = [_CONSTANT if c else _WITHHELD for c in rows.constant]
     return tuple(q if s else "" if r else w for q, s, r, w in zip(quiet, still, reachable, why, strict=True))
 
@@ -192,20 +206,34 @@ def _array(x: Any) -> Any:
 def row_concentrations(
     P: Float[Array, "rows n"], k: Float[Array, " rows"], still: Bool[Array, " rows"], public: Float[Array, "rows n"]
 ) -> Float[Array, "rows n"]:
-    """k_i P_i, and the public row itself where the row says nothing of the data; pure, unchecked."""
+    """k_i P_i; the public row itself for a constant or withheld row. Pure, unchecked."""
     return jnp.where(still[:, None], public, k[:, None] * P)
 
 
 @frozen_pytree("rows", "k", "gamma", static=("withheld",))
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class MatrixMechanism:
-    """P -> private P, row i a draw of Dirichlet(k_i P_i), with the joint guarantee of all rows.
+    """The mechanism P -> private P, where row i is a draw of Dirichlet(k_i P_i), with the joint guarantee of all rows.
 
-    rows: what is public. k: one number or one for each row (unused in constant and withheld rows). gamma: for A-Theorem 1,
-    likewise. withheld: rows that are replaced by the uniform law on their public support, which costs no privacy.
+    A pytree: k, gamma and the numbers of `rows` are leaves and may be traced; the support and the withheld rows are static. Figures of
+    traced numbers are unrounded, in their dtype, and differentiable. It describes one matrix: use `jax.vmap` for several.
 
-    A pytree: k, gamma and the numbers of `rows` are leaves and may be traced, support and withheld rows are static. Figures of traced numbers
-    are unrounded, in their dtype, and differentiable. One matrix: `jax.vmap` maps over several.
+    Args:
+        rows: The public facts of the matrix.
+        k: Concentrations, one number or (rows,); not used in constant and withheld rows.
+        gamma: Thresholds of A-Theorem 1, one number or (rows,), in (0, 1/n_i). Only `epsilon` and `delta` need them.
+        withheld: The rows that are replaced by the uniform distribution on their public support, (rows,), booleans. They cost no privacy.
+
+    Source:
+        Algorithm 2 and A-Theorem 3 of the Dirichlet-mechanism paper.
+
+    Example:
+        >>> import numpy as np
+        >>> from dpjax.simplex import MatrixMechanism, PublicRows
+        >>> rows = PublicRows(n_records=[98, 50], support=np.ones((2, 5), bool), eta=0.1)
+        >>> m = MatrixMechanism.calibrate(rows=rows, epsilon=1.0, delta=0.01)
+        >>> bool(m.exact_delta(1.0) <= 0.01)
+        True
     """
 
     rows: PublicRows
@@ -217,7 +245,9 @@ class MatrixMechanism:
 
     def __post_init__(self) -> None:
         shape = self.rows.n_categories.shape
-        require_concrete(self.withheld, "withheld", "choose the withheld rows outside the transformed function: they are structure")
+        require_concrete(
+            self.withheld, "withheld", "choose the withheld rows outside the transformed function: they are static structure"
+        )
         withheld = np.zeros(shape, bool) if self.withheld is None else np.broadcast_to(np.asarray(self.withheld, bool), shape)
         object.__setattr__(self, "withheld", withheld)
         k: Any = self._each(self.k, "k")
@@ -228,11 +258,11 @@ class MatrixMechanism:
         self.check()
 
     def check(self) -> None:
-        """Raise unless the numbers, which a pytree brings unchecked, can be those of the rows."""
+        """Raise InputError unless the numbers are possible. A pytree brings them unchecked."""
         for name in ("k", "gamma"):
             value = getattr(self, name)
             fits = value is None or np.shape(value) == self._still.shape
-            require(fits, name, np.shape(value), "call the methods of several matrices under jax.vmap")
+            require(fits, name, np.shape(value), "use jax.vmap to call methods of several matrices")
         self.rows.check()
         k: Any = float64(self.k, "k")
         check_k(jnp.where(self._still, jnp.ones_like(k), k) if is_traced(k) else np.where(self._still, 1.0, k))
@@ -244,13 +274,16 @@ class MatrixMechanism:
                 return
             wrong = ~self._still & ~((gamma > 0) & (gamma < 1 / self.rows.n_categories))
             require(
-                not wrong.any(), "gamma", self.gamma, f"rows {some(wrong)} want it between 0 and 1/n_i (A-Theorem 1, Assumption 2)"
+                not wrong.any(),
+                "gamma",
+                self.gamma,
+                f"rows {some(wrong)} require values between 0 and 1/n_i (A-Theorem 1, Assumption 2)",
             )
 
     def _each(self, value: Real, name: str) -> Any:
         """One number for each row."""
         shape, given = self.rows.n_categories.shape, float64(value, name)
-        remedy = f"give one number, or one for each of the {shape[0]} rows; jax.vmap maps over several matrices"
+        remedy = f"pass one number, or one for each of the {shape[0]} rows; use jax.vmap for several matrices"
         require(given.shape in ((), (1,), shape), name, given.shape, remedy)
         return jnp.broadcast_to(given, shape) if is_traced(given) else np.broadcast_to(given, shape)
 
@@ -267,8 +300,16 @@ class MatrixMechanism:
     ) -> MatrixMechanism:
         """On the host: the mechanism in which every row has the largest k that meets the joint (epsilon, delta).
 
-        unreachable: where no k of a row meets the target, "raise" (ValueError with the rows) or "withhold" it. Whether a row can
-        is a matter of its public totals, support and floor alone.
+        Args:
+            rows: The public facts of the matrix. Only they decide whether a row can meet the target.
+            epsilon: The target in nats, finite and at least 0.
+            delta: The target, strictly between 0 and 1.
+            accounting: "exact" (Theorem 6) or "theorem1" (A-Theorem 1 with its assumptions).
+            gamma: Thresholds of A-Theorem 1, one number or (rows,). Default: the best ones.
+            unreachable: "raise" an error for rows that no k brings to the target, or "withhold" those rows.
+
+        Raises:
+            InputError: A row cannot meet the target and `unreachable` is "raise".
         """
         require_concrete((rows, epsilon, delta, gamma), "the target", "calibrate outside the transformed function")
         check_one(epsilon=epsilon, delta=delta)
@@ -291,7 +332,7 @@ class MatrixMechanism:
         lost = ~rows.constant & ~(k > 0)
         if lost.any() and unreachable == "raise":
             which = f"rows {some(lost)} ({int(lost.sum())} of {lost.size})"
-            remedy = f'{which} cannot meet it; `row_report` says why; unreachable="withhold" replaces them'
+            remedy = f'{which} cannot meet it: call `row_report` for the reasons, or pass unreachable="withhold" to replace them'
             invalid("(epsilon, delta)", (float(epsilon), float(delta)), remedy)
         least = rows.k_min if accounting == "theorem1" else 0.0
         return verified(
@@ -303,23 +344,29 @@ class MatrixMechanism:
 
     @property
     def _still(self) -> np.ndarray:
-        """Rows that say nothing of the data: constant or withheld."""
+        """The rows that reveal nothing about the data: constant or withheld."""
         return self.rows.constant | np.asarray(self.withheld)
 
     @property
     def epsilon(self) -> Claim:
-        """max_i epsilon_i by A-Theorem 1; needs gamma and Assumptions 2-4 in every row that is drawn."""
+        """max_i epsilon_i by A-Theorem 1. Requires gamma and, in every row that is drawn, Assumptions 2-4."""
         first = self._theorem1[0]
         return jnp.max(first, initial=0.0) if is_traced(first) else np.float64(np.max(first, initial=0.0))
 
     @property
     def delta(self) -> Claim:
-        """max_i delta_i by A-Theorem 1; needs gamma and Assumptions 2-4 in every row that is drawn. Traced: as `DirichletMechanism.delta`."""
+        """max_i delta_i by A-Theorem 1. Requires gamma and, in every row that is drawn, Assumptions 2-4.
+
+        A traced mechanism gives the uncertified contour integral, as `DirichletMechanism.delta` does.
+        """
         second = self._theorem1[1]
         return jnp.max(second, initial=0.0) if is_traced(second) else np.float64(np.max(second, initial=0.0))
 
     def exact_delta(self, epsilon: Real) -> Claim:
-        """max_i delta_i(epsilon), exactly, rounded up; scalar or array. Traced: unrounded, in the dtype of what is traced."""
+        """The exact joint delta max_i delta_i(epsilon), rounded up; scalar or array.
+
+        A traced argument gives an unrounded value in its dtype.
+        """
         with conditions() as held:
             k, eta, records, n = self._drawn()
         if is_traced(epsilon, k, eta, records):
@@ -331,7 +378,10 @@ class MatrixMechanism:
         return plain(np.max(values, axis=-1, initial=0.0))
 
     def exact_epsilon(self, delta: Real) -> Claim:
-        """max_i epsilon_i(delta), exactly, rounded up; scalar or array. Traced: unrounded, in the dtype of what is traced."""
+        """The exact joint epsilon max_i epsilon_i(delta), rounded up; scalar or array.
+
+        A traced argument gives an unrounded value in its dtype.
+        """
         with conditions() as asked:
             targets = check_delta(delta)
         with conditions() as held:
@@ -342,32 +392,50 @@ class MatrixMechanism:
         return plain(np.array([exact.joint_epsilon_of(d, *drawn) for d in targets.ravel()]).reshape(targets.shape))
 
     def report(self, epsilon: Number, delta: Number) -> RowReport:
-        """On the host: every row's public facts, its privacy as it is, and whether it could meet (epsilon, delta)."""
+        """On the host: the public facts of every row, its privacy at the current k, and whether it can meet (epsilon, delta)."""
         self.check()
         return row_report(self.rows, epsilon=epsilon, delta=delta, k=self.k, gamma=self.gamma, withheld=self.withheld)
 
     def privatize(self, key: Array, P: Shares) -> Float[Array, "rows n"]:
-        """One private matrix, (rows, n), in the dtype of P; differentiable once in k and P, at a fixed quantile.
+        """One private matrix, (rows, n), in the dtype of P.
 
-        A P with a value is checked on the host against the public rows. One key and one matrix: use jax.vmap for a batch.
+        Differentiable once in k and P, at a fixed quantile. For a batch use `jax.vmap`.
+
+        Args:
+            key: One typed JAX key.
+            P: One matrix, (rows, n). A concrete P is checked on the host against the public rows.
+
+        Raises:
+            InputError: P has positive entries outside the support, or a row is not a valid vector of shares.
         """
         key = checked_key(key)
         return self.draws(key, P, 1)[0]
 
     def draws(self, key: Array, P: Shares, n_draws: int, first: int = 0) -> Float[Array, "draws rows n"]:
-        """n_draws private matrices, (n_draws, rows, n): those numbered first, first + 1, ..., each fixed by the key and its number.
+        """The private matrices numbered first, ..., first + n_draws - 1, (n_draws, rows, n). The key and its number fix each.
 
         Each is a release: n of them cost n times, unless they only measure accuracy and stay secret.
+
+        Args:
+            key: One typed JAX key.
+            P: One matrix, (rows, n).
+            n_draws: How many matrices.
+            first: The number of the first one.
         """
         shape = self.rows.support.shape
-        require(np.shape(P) == shape, "P", np.shape(P), f"its shape must be that of the support, {shape}; use jax.vmap for a batch")
+        require(
+            np.shape(P) == shape,
+            "P",
+            np.shape(P),
+            f"its shape must equal the shape of the support, {shape}; use jax.vmap for a batch",
+        )
         with conditions() as held:
             self.check()
         matrix = as_float(P)
         if is_traced(P, self.rows.eta):
             known = ~self._still
             outside = jnp.where(self.rows.support, jnp.zeros_like(matrix), matrix)[known]
-            check_traced(outside == 0, "P", "have positive entries inside the declared support alone")
+            check_traced(outside == 0, "P", "have positive entries only inside the declared support")
             check_traced_shares(matrix[known], self.rows.eta[known], self.rows.n_categories[known], "P")
         else:
             self._check(np.asarray(P))
@@ -382,7 +450,12 @@ class MatrixMechanism:
     def _check(self, P: np.ndarray) -> None:
         drawn = ~self._still
         outside = drawn & (np.where(self.rows.support, 0.0, P) != 0).any(axis=1)
-        require(not outside.any(), "P", some(outside), "these rows have positive entries outside the declared support")
+        require(
+            not outside.any(),
+            "P",
+            some(outside),
+            "these rows have positive entries outside the declared support: set them to 0, or declare a larger support",
+        )
         if drawn.any():
             check_shares(P[drawn], self.rows.eta[drawn], self.rows.n_categories[drawn], "P")
 
@@ -391,7 +464,7 @@ class MatrixMechanism:
         drawn = ~self._still
         empty = drawn & ~self.rows.has_adjacent_pair
         if is_traced(empty):
-            check_traced(~empty, "rows", "leave every drawn row two adjacent count vectors")
+            check_traced(~empty, "rows", "allow two adjacent count vectors in every drawn row")
         else:
             require(not empty.any(), "rows", some(empty), NO_PAIR)
         return (
@@ -407,7 +480,7 @@ class MatrixMechanism:
             invalid(
                 "gamma",
                 None,
-                "A-Theorem 1 needs a gamma in (0, 1/n_i); exact_delta and exact_epsilon need none",
+                "A-Theorem 1 needs a gamma in (0, 1/n_i): pass one, or use exact_delta and exact_epsilon, which need none",
                 problem="is not given",
             )
         self.check()

@@ -1,19 +1,19 @@
-"""The Dirichlet mechanism on one count vector (A-Definition 5, Algorithm 1): its privacy, its calibration, and what it costs.
+"""The Dirichlet mechanism on one count vector (A-Definition 5, Algorithm 1): its privacy, its calibration, and its expected error.
 
-C, the shares of N records in n categories, every share at least eta, is released as one draw of Dirichlet(k C). k, eta, N, n (and
-gamma, a device of Theorem 1's proof) are public; adjacent databases differ in one record's category. The guarantee covers
+C holds the shares of N records in n categories, every share at least eta. The mechanism releases one draw of Dirichlet(k C). k, eta, N, n
+(and gamma, which only the proof of Theorem 1 needs) are public. Adjacent databases differ in one record's category. The guarantee covers
 databases whose shares are all at least eta, and no others.
 
-*What it costs* is the expected KL divergence of C from its private draw (A-Theorem 2, A-Corollary 1). With C~ ~ Dirichlet(k C), log x -
+*Expected error* is the expected KL divergence of C from its private draw (A-Theorem 2, A-Corollary 1). With C~ ~ Dirichlet(k C), log x -
 psi(x) = L(x) > 0, and 0 log 0 = 0,
 
     E KL(C || C~) = sum_i C_i (log C_i + psi(k) - psi(k C_i)) = sum_i C_i L(k C_i) - L(k),
 
-a sum without cancellation of large terms. Its derivatives are written in terms of m(x) = x L(x), below x = 1 as 1 - x log(1 + 1/x) +
-x L(x + 1), so that they stay right and finite as a share falls to 0, where L(x) alone is 1/x.
+a sum in which no large terms cancel. Its derivatives are written in terms of m(x) = x L(x), below x = 1 as 1 - x log(1 + 1/x) + x L(x + 1),
+so that they stay accurate and finite as a share falls to 0, where L(x) alone grows like 1/x.
 
-y (log y - psi(y)) is convex, so over count vectors of N records with every category seen the maximum is at the vertex (1/N, ..., 1/N,
-1 - (n-1)/N) (Corollary 1), and over the bordered simplex at (eta, ..., eta, 1 - (n-1) eta).
+y (log y - psi(y)) is convex. Over count vectors of N records with every category seen the maximum is therefore at the vertex (1/N, ...,
+1/N, 1 - (n-1)/N) (Corollary 1), and over the bordered simplex at (eta, ..., eta, 1 - (n-1) eta).
 """
 
 from __future__ import annotations
@@ -83,12 +83,13 @@ def _share_cost_derivative(primals: tuple[Array, Array], tangents: tuple[Array, 
 
 
 def _slope_of_log_minus_digamma(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """The derivative L'(x)."""
     return jax.jvp(log_minus_digamma, (x,), (jnp.ones_like(x),))[1]
 
 
 @jax.jit
 def kl_of_shares(C: Float[Array, "*batch n"], k: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
-    """A-Theorem 2, pure and differentiable; zero shares are excluded; for float64."""
+    """A-Theorem 2, pure and differentiable; zero shares are excluded. For float64."""
     concentration = jnp.broadcast_to(k[..., None], C.shape)
     positive = C > 0
     each = jnp.where(positive, _share_cost(jnp.where(positive, C, 1.0), concentration), 0.0)
@@ -99,7 +100,7 @@ def kl_of_shares(C: Float[Array, "*batch n"], k: Float[Array, "*batch"]) -> Floa
 def kl_at_corner(
     least: Float[Array, "*shape"], n_categories: Float[Array, "*shape"], k: Float[Array, "*shape"]
 ) -> Float[Array, "*shape"]:
-    """E KL at (least, ..., least, 1 - (n-1) least), pure; arguments of one shape; for float64."""
+    """E KL at (least, ..., least, 1 - (n-1) least), pure; arguments of one shape. For float64."""
     rest = 1 - (n_categories - 1) * least
     return (n_categories - 1) * least * log_minus_digamma(k * least) + rest * log_minus_digamma(k * rest) - log_minus_digamma(k)
 
@@ -109,25 +110,43 @@ _corner = in_blocks(kl_at_corner)
 
 
 def _traced_corner(least: Array, n_categories: Array, k: Array) -> Array:
-    """`kl_at_corner` for derivatives."""
+    """`kl_at_corner` in a form with accurate derivatives."""
     rest = 1 - (n_categories - 1) * least
     return (n_categories - 1) * _share_cost(least, k) + _share_cost(rest, k) - log_minus_digamma(k)
 
 
 def expected_kl(C: np.ndarray | jax.Array | list | tuple, k: Real) -> Claim:
-    """E KL(C || C~) in nats for C on the simplex, (*batch, n), and k (broadcast against *batch): A-Theorem 2.
+    """The expected KL divergence E KL(C || C~), in nats, of shares C from their private draw C~ ~ Dirichlet(k C).
 
-    A zero share adds nothing (0 log 0 = 0): it is a category outside the support, and its derivative is 0. A function of the sensitive C: not
-    for release. NumPy float64; where C or k is traced, in the dtype of what is traced.
+    It is a function of the sensitive C: do not release it. A zero share adds nothing (0 log 0 = 0): it is a category outside the support,
+    and its derivative is 0.
+
+    Args:
+        C: Shares on the simplex, (*batch, n).
+        k: The concentration, positive; broadcasts against *batch.
+
+    Returns:
+        Nats, (*batch,), NumPy float64; a traced argument gives a traced value in its dtype.
+
+    Raises:
+        InputError: C is not on the simplex, or k is not positive.
+
+    Source:
+        A-Theorem 2.
+
+    Example:
+        >>> from dpjax.simplex import expected_kl
+        >>> round(float(expected_kl([0.2, 0.3, 0.5], 100.0)), 6)
+        0.010078
     """
     shares = float64(C, "C")
     remedy, rule = "give shares, such as counts / counts.sum()", "hold shares, all at least 0, on its last axis"
     require(shares.ndim >= 1, "C", C, remedy, must=rule)
     require_all(shares >= 0, "C", C, remedy, must=rule)
     batch, given = shares.shape[:-1], np.shape(k)
-    remedy_k = f"its shape {given} must broadcast against the batch of C, {batch}"
+    remedy_k = f"its shape {given} must broadcast against the batch shape of C, {batch}"
     require(_fits(batch, given), "k", None, remedy_k, problem="is not one number, or one for each row of C")
-    whole = "divide counts by their sum, and the shares' type is a floating one"
+    whole = "divide counts by their sum, which gives a float dtype"
     counted = is_traced(C) and not jnp.issubdtype(shares.dtype, jnp.floating)
     require(not counted, "C", None, whole, problem="holds whole numbers, not shares")
     if is_traced(shares, k):
@@ -141,16 +160,17 @@ def expected_kl(C: np.ndarray | jax.Array | list | tuple, k: Real) -> Claim:
         bool((off <= 1e-5).all()),
         "C",
         C,
-        f"its shares do not sum to one (off by {float(np.max(off, initial=0.0)):g}): divide them by their sum",
+        f"its shares do not sum to one (they miss it by {float(np.max(off, initial=0.0)):g}): divide them by their sum",
     )
     concentration = check_positive(k, "k")
     batch = np.broadcast_shapes(shares.shape[:-1], concentration.shape)
     value = _theorem2(np.broadcast_to(shares, (*batch, shares.shape[-1])), np.broadcast_to(concentration, batch))
-    require(bool(np.isfinite(value).all()), "k", k, "the divergence is beyond the range of float64 there: give a larger k")
+    require(bool(np.isfinite(value).all()), "k", k, "the divergence at this k is beyond the range of float64: pass a larger k")
     return plain(value)
 
 
 def _fits(*shapes: tuple[int, ...]) -> bool:
+    """Whether shapes broadcast."""
     try:
         np.broadcast_shapes(*shapes)
     except ValueError:
@@ -171,10 +191,29 @@ def _to_shape(x: jax.Array, shape: tuple[int, ...]) -> jax.Array:
 
 
 def expected_kl_bound(n_records: Real, n_categories: Real, k: Real, eta: Real | None = None) -> Claim:
-    """A bound on E KL (nats) for every count vector: A-Corollary 1, or, with eta, the sharper bound over shares of at least eta.
+    """A bound on E KL(C || C~), in nats, for every count vector: A-Corollary 1, or a sharper one for shares of at least eta.
 
-    Says nothing of the data: all its arguments are public. n_records must be at least n_categories (every category seen once).
-    Arguments broadcast; rounded up. Traced: unrounded, in the dtype of what is traced.
+    It does not depend on the data: all its arguments are public. Arguments broadcast.
+
+    Args:
+        n_records: The number of records N, at least n_categories (every category is seen).
+        n_categories: The number of categories n.
+        k: The concentration, positive.
+        eta: The floor of the shares. Default: the bound of A-Corollary 1.
+
+    Returns:
+        Nats, rounded up, NumPy float64; a traced argument gives an unrounded value in its dtype.
+
+    Raises:
+        InputError: An argument is out of range.
+
+    Source:
+        A-Corollary 1; with eta, the same convexity argument on the bordered simplex (see the module).
+
+    Example:
+        >>> from dpjax.simplex import expected_kl_bound
+        >>> round(float(expected_kl_bound(98, 5, 20.6)), 4), round(float(expected_kl_bound(98, 5, 20.6, eta=0.073)), 4)
+        (0.1418, 0.1075)
     """
     check_shapes(n_records=n_records, n_categories=n_categories, k=k, eta=0.0 if eta is None else eta)
     with conditions() as held:
@@ -187,15 +226,18 @@ def expected_kl_bound(n_records: Real, n_categories: Real, k: Real, eta: Real | 
         return nan_unless(held, _traced_bound(n, records, concentration, eta))
     if eta is None:
         require(
-            bool((records >= n).all()), "n_records", n_records, "Corollary 1 has every category seen: give n_categories or more"
+            bool((records >= n).all()),
+            "n_records",
+            n_records,
+            "Corollary 1 assumes that every category is seen: pass n_categories or more",
         )
         least = 1 / records
     else:
         least = check_border(eta, n)
     least, n, concentration, _ = np.broadcast_arrays(least, n, concentration, records)
     value = _corner(np.minimum(least, 1 / n), n, concentration) * (1 + SAFETY)
-    problem = "leave float64's range together, as shapes k/n_records or k eta"
-    require(bool(np.isfinite(value).all()), "n_records, k and eta", None, "give fewer records or a larger k", problem=problem)
+    problem = "give shapes k/n_records or k eta beyond the range of float64"
+    require(bool(np.isfinite(value).all()), "n_records, k and eta", None, "pass fewer records or a larger k", problem=problem)
     return plain(value)
 
 
@@ -217,17 +259,30 @@ Accounting = Literal["exact", "theorem1"]
 @frozen_pytree("k", "eta", "n_records", "gamma", static=("n_categories",))
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DirichletMechanism:
-    """C -> Dirichlet(k C) for count vectors of n_records records with all n_categories shares at least eta.
+    """The Dirichlet mechanism C -> Dirichlet(k C) on count vectors of n_records records with all n_categories shares at least eta.
 
-    gamma, in (0, 1/n), is needed for A-Theorem 1 (`epsilon`, `delta`) alone. All privacy figures are NumPy float64, in nats,
-    rounded to the safe side. ValueError names what is wrong.
+    All privacy figures are NumPy float64, in nats, rounded to the safe side. A pytree: k, eta, n_records and gamma are leaves and may be
+    traced; n_categories is static. Figures of traced numbers are unrounded, in their dtype, and differentiable. Each field is one number:
+    use `jax.vmap` for several mechanisms.
 
-    A pytree: k, eta, n_records and gamma are leaves and may be traced, n_categories is static. Figures of traced numbers are unrounded, in
-    their dtype, and differentiable. Each field is one number: `jax.vmap` maps over several mechanisms.
+    Args:
+        k: The concentration, between 1e-9 and 1e20.
+        eta: The public floor of the shares, in (0, 1/n].
+        n_records: The public number of records N.
+        n_categories: The public number of categories n, at least 2.
+        gamma: A threshold in (0, 1/n). Only A-Theorem 1 (`epsilon`, `delta`) needs it.
 
-    >>> m = DirichletMechanism(k=20.6, eta=0.073, n_records=98, n_categories=5, gamma=4e-4)
-    >>> round(float(m.epsilon), 4), round(float(m.exact_epsilon(0.0026)), 4)
-    (2.2119, 0.6294)
+    Raises:
+        InputError: A number is out of range, or no two adjacent count vectors have all shares >= eta.
+
+    Source:
+        A-Definition 5 and Algorithm 1 of the Dirichlet-mechanism paper; Theorem 6 for the exact figures.
+
+    Example:
+        >>> from dpjax import DirichletMechanism
+        >>> m = DirichletMechanism(k=20.6, eta=0.073, n_records=98, n_categories=5, gamma=4e-4)
+        >>> round(float(m.epsilon), 4), round(float(m.exact_epsilon(0.0026)), 4)
+        (2.2119, 0.6294)
     """
 
     k: Number
@@ -249,7 +304,10 @@ class DirichletMechanism:
                 check_traced(low * number < 1, "gamma", "be below 1/n")
                 return
             require(
-                bool(threshold < 1 / n), "gamma", self.gamma, f"take it below 1/n = {float(1 / n):.6g} (A-Theorem 1, Assumption 2)"
+                bool(threshold < 1 / n),
+                "gamma",
+                self.gamma,
+                f"pass a value below 1/n = {float(1 / n):.6g} (A-Theorem 1, Assumption 2)",
             )
 
     @classmethod
@@ -264,10 +322,19 @@ class DirichletMechanism:
         accounting: Accounting = "exact",
         gamma: Number | None = None,
     ) -> DirichletMechanism:
-        """On the host: the mechanism with the largest k that is (epsilon, delta)-private by the accounting named.
+        """On the host: the mechanism with the largest k that is (epsilon, delta)-private by the named accounting.
 
-        "exact": Theorem 6, any k > 0. "theorem1": A-Theorem 1 with its assumptions, at the given gamma or (None) at the best one.
-        ValueError where no k meets the target; the message holds what can be reached.
+        Args:
+            epsilon: The target in nats, finite and at least 0.
+            delta: The target, strictly between 0 and 1.
+            eta: The public floor of the shares.
+            n_records: The public number of records.
+            n_categories: The public number of categories.
+            accounting: "exact" (Theorem 6, any k > 0) or "theorem1" (A-Theorem 1 with its assumptions).
+            gamma: The threshold of A-Theorem 1. Default: the best one.
+
+        Raises:
+            InputError: No k meets the target; the message says what can be reached.
         """
         given = (epsilon, delta, eta, n_records, n_categories, gamma)
         require_concrete(given, "the target", "calibrate outside the transformed function")
@@ -306,54 +373,75 @@ class DirichletMechanism:
 
     @property
     def epsilon(self) -> Claim:
-        """A-Theorem 1's epsilon: equation (6) as printed for n >= 3, corrected for n = 2. Needs gamma and Assumptions 2-4."""
+        """A-Theorem 1's epsilon: equation (6) as printed for n >= 3, corrected for n = 2. Requires gamma and Assumptions 2-4."""
         gamma = self._gamma("epsilon")
         return theorem1.theorem1_epsilon(self.k, self.eta, self.n_records, self.n_categories, gamma)
 
     @property
     def tight_epsilon(self) -> Claim:
-        """A-Theorem 1's epsilon with s = 1 - (n-2) eta: valid for every n, smaller than `epsilon` above n = 3."""
+        """A-Theorem 1's epsilon with s = 1 - (n-2) eta: valid for every n, smaller than `epsilon` for n > 3."""
         gamma = self._gamma("tight_epsilon")
         return theorem1.theorem1_epsilon(self.k, self.eta, self.n_records, self.n_categories, gamma, "corrected")
 
     @property
     def delta(self) -> Any:
-        """A-Theorem 1's delta, P(some share < gamma) at the worst count vector. Needs gamma and Assumptions 2-4.
+        """A-Theorem 1's delta: P(some share < gamma) at the worst count vector. Requires gamma and Assumptions 2-4.
 
-        Traced: the contour integral alone, not certified, for gamma up to 3 eta/4.
+        A traced mechanism gives the contour integral alone, which is not certified, for gamma up to 3 eta/4.
         """
         if not is_traced(self):
             return self.omega().delta
         gamma = self._gamma("delta")
         theorem1.check_theorem1(self.k, self.eta, self.n_categories, gamma)
         low, floor = alike(gamma, self.eta)
-        check_traced(low <= 0.75 * floor, "gamma", "be at most 3 eta/4, up to where the contour integral is right")
+        check_traced(low <= 0.75 * floor, "gamma", "be at most 3 eta/4, where the contour integral is accurate")
         return theorem1.omega_delta_at_corner(self.k, self.eta, self.n_categories, gamma)
 
     def omega(self) -> theorem1.OmegaDelta:
-        """On the host: A-Theorem 1's delta with the way it was found and its sandwich."""
+        """On the host: A-Theorem 1's delta, the method that gave it, and its lower and upper bound."""
         gamma = self._gamma("delta")
         theorem1.check_theorem1(self.k, self.eta, self.n_categories, gamma)
         return theorem1.omega_delta(self.k, self.eta, self.n_categories, gamma)
 
     def exact_delta(self, epsilon: Real) -> Claim:
-        """The exact delta at epsilon >= 0 (scalar or array), rounded up: Theorem 6. Traced: unrounded, in the dtype of what is traced."""
+        """The exact delta at epsilon >= 0 (scalar or array), rounded up.
+
+        A traced argument gives an unrounded value in its dtype.
+
+        Source:
+            Theorem 6.
+        """
         return exact.exact_delta(epsilon, **self._public())
 
     def exact_epsilon(self, delta: Real) -> Claim:
-        """The exact epsilon at delta in (0, 1) (scalar or array), rounded up: Theorem 6. Traced: unrounded, in the dtype of what is traced."""
+        """The exact epsilon at delta in (0, 1) (scalar or array), rounded up.
+
+        A traced argument gives an unrounded value in its dtype.
+
+        Source:
+            Theorem 6.
+        """
         return exact.exact_epsilon(delta, **self._public())
 
     def renyi(self, alpha: Real) -> Claim:
-        """The Rényi epsilon of order alpha > 1, for several releases (they add); +inf from alpha = 1 + N eta on."""
+        """The Rényi epsilon of order alpha > 1; +inf for alpha >= 1 + N eta. The Rényi epsilons of several releases add."""
         return exact.renyi_divergence(alpha, **self._public())
 
     def privatize(self, key: Array, C: Shares) -> Float[Array, "*batch n"]:
-        """One private vector for each count vector C, (*batch, n): sums to one, n_categories positive shares, all at least eta.
+        """One private vector for each count vector C. Every vector drawn is a release of its own.
 
-        Zero shares beyond n_categories are structural (outside the public support) and stay exactly zero. A C with a value is
-        checked on the host; a traced one is taken as it is. In the dtype of C; differentiable once in k and C, at a fixed quantile. One key, and
-        leading axes of C are a batch of independent draws. Every vector drawn is a release of its own.
+        Differentiable once in k and C, at a fixed quantile.
+
+        Args:
+            key: One typed JAX key.
+            C: Shares, (*batch, n); the rows of the batch give independent draws. Zero shares beyond n_categories are structural (outside
+                the public support) and stay exactly zero. A concrete C is checked on the host; a traced one is not.
+
+        Returns:
+            Private shares, (*batch, n), in the dtype of C. Each vector sums to one.
+
+        Raises:
+            InputError: A concrete C does not sum to one, does not have n_categories positive shares, or has a share below eta.
         """
         key = checked_key(key)
         with conditions() as held:
@@ -367,24 +455,29 @@ class DirichletMechanism:
         return nan_unless(held, dirichlet(key, jnp.asarray(self.k, dtype=shares.dtype) * shares, 1)[0])
 
     def _public(self) -> dict[str, Any]:
+        """The public numbers, which must describe one mechanism."""
         several = [name for name in ("k", "eta", "n_records") if np.ndim(getattr(self, name)) > 0]
-        remedy = "call the methods of several mechanisms under jax.vmap"
+        remedy = "use jax.vmap to call methods of several mechanisms"
         require(not several, ", ".join(several), None, remedy, problem="holds the numbers of several mechanisms")
         return {"k": self.k, "eta": self.eta, "n_records": self.n_records, "n_categories": self.n_categories}
 
     def _gamma(self, asked: str) -> Any:
+        """gamma, which must be given."""
         if self.gamma is None:
-            remedy = f"A-Theorem 1's {asked} needs a gamma in (0, 1/n); exact_delta and exact_epsilon need none"
+            remedy = (
+                f"A-Theorem 1's {asked} needs a gamma in (0, 1/n): pass one, or use exact_delta and exact_epsilon, which need none"
+            )
             invalid("gamma", None, remedy, problem="is not given")
         self._public()
         return self.gamma if is_traced(self.gamma) else float(self.gamma)
 
 
 def _unreachable(epsilon: Number, delta: Number, eta: Number, n_records: Number, n_categories: Number) -> None:
+    """Raise InputError: no k meets the target. The message says what can be reached."""
     floor = exact.delta_floor(epsilon, eta=eta, n_records=n_records, n_categories=n_categories)
     least = exact.epsilon_floor(delta, eta=eta, n_records=n_records, n_categories=n_categories)
     remedy = (
-        f"with N eta = {n_records * eta:.4g} no k reaches it: delta stays above {floor:.4g} at epsilon = {epsilon:g},"
-        f" and epsilon above {least:.4g} at delta = {delta:g}; more records in the smallest cell (a larger N eta) are needed"
+        f"no k meets it with N eta = {n_records * eta:.4g}: delta stays above {floor:.4g} at epsilon = {epsilon:g},"
+        f" and epsilon above {least:.4g} at delta = {delta:g}; pass a larger target, or a larger N eta (more records in the smallest cell)"
     )
     invalid("(epsilon, delta)", (float(epsilon), float(delta)), remedy)

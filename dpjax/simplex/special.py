@@ -1,7 +1,7 @@
-"""Special functions that keep their accuracy at large arguments, in JAX so that they differentiate.
+"""Special functions that keep their accuracy at large arguments, written in JAX and therefore differentiable. For float64.
 
 With log Gamma(x) = (x - 1/2) log x - x + log(2 pi)/2 + r(x) (Stirling), the large parts of log Beta functions cancel in closed form
-and only the remainder r is computed, so that Beta ratios at arguments of 1e14 are as good as at 1. All are meant for float64.
+and only the remainder r is computed. Beta ratios are therefore as accurate at arguments of 1e14 as at 1.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LEGENDRE = 0.5 * (1 + _NODES), 0.5 * _WEIGHTS  # on [0, 1]
 
 
 def polynomial(x: Float[Array, "*shape"], coefficients: tuple[float, ...]) -> Float[Array, "*shape"]:
-    """The value at x of the polynomial with these coefficients, that of x^0 first, by Horner's rule."""
+    """The value at x of the polynomial with these coefficients, lowest power first, by Horner's rule."""
     value = jnp.zeros_like(x)
     for c in reversed(coefficients):
         value = value * x + c
@@ -30,6 +30,7 @@ def polynomial(x: Float[Array, "*shape"], coefficients: tuple[float, ...]) -> Fl
 
 
 def _steps(x: Float[Array, "*shape"]) -> Array:
+    """0, ..., 9 on a new last axis."""
     return jnp.arange(_SHIFT, dtype=x.dtype).reshape((1,) * x.ndim + (_SHIFT,))
 
 
@@ -59,9 +60,9 @@ def expm1mx(y: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 
 
 def stirling_remainder(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """r(x) = log Gamma(x) - (x - 1/2) log x + x - log(2 pi)/2 for x > 0, to 1e-15 absolute, and far better for large x.
+    """r(x) = log Gamma(x) - (x - 1/2) log x + x - log(2 pi)/2 for x > 0: absolute error 1e-15, much smaller for large x.
 
-    Stirling's series from 10 on; below, r(x) = r(x + 1) + (x + 1/2) log(1 + 1/x) - 1 ten times first.
+    Stirling's series from x = 10. Below, r(x) = r(x + 1) + (x + 1/2) log(1 + 1/x) - 1 is applied ten times first.
     """
     large = x >= _SHIFT
     each = x[..., None] + _steps(x)
@@ -71,7 +72,7 @@ def stirling_remainder(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 
 
 def log_minus_digamma(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """log x - psi(x) for x > 0: positive, convex, near 1/(2x); a sum of positive terms."""
+    """log x - psi(x) for x > 0, as a sum of positive terms. It is positive, convex, and near 1/(2x) for large x."""
     total = -log1pmx(1 / (x[..., None] + _steps(x))).sum(axis=-1)
     inverse = 1 / (x + _SHIFT)
     return total + inverse / 2 + inverse**2 * polynomial(inverse**2, _DIGAMMA)
@@ -80,8 +81,8 @@ def log_minus_digamma(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 def rising(x: Float[Array, "*shape"], h: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """int_0^h t psi'(x + t) dt = h psi(x + h) - log Gamma(x + h) + log Gamma(x) for x, h > 0, to full relative accuracy.
 
-    psi'(y) = sum over i < 10 of (y + i)^-2, and from y = 10 on 1/y + 1/(2 y^2) + sum_j B_2j y^(-2j-1): every part is integrated in closed
-    form and is positive, so that nothing cancels, where the difference of log Gamma functions loses all digits for small h/x.
+    psi'(y) = sum over i < 10 of (y + i)^-2, plus, for y >= 10, 1/y + 1/(2 y^2) + sum_j B_2j y^(-2j-1). Every part is integrated in
+    closed form and is positive, so that nothing cancels. The difference of log Gamma functions would lose all digits for small h/x.
     """
     top = x + _SHIFT
     ratio = h / (x + _SHIFT + h)
@@ -90,7 +91,10 @@ def rising(x: Float[Array, "*shape"], h: Float[Array, "*shape"]) -> Float[Array,
 
 
 def falling(x: Float[Array, "*shape"], h: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """int_0^h (h - t) psi'(x + t) dt = log Gamma(x + h) - log Gamma(x) - h psi(x) for x, h > 0, to full relative accuracy, as `rising`."""
+    """int_0^h (h - t) psi'(x + t) dt = log Gamma(x + h) - log Gamma(x) - h psi(x) for x, h > 0, to full relative accuracy.
+
+    It uses the method of `rising`.
+    """
     top = x + _SHIFT
     ratio = h / (top + h)
     squares = -log1pmx(h[..., None] / (x[..., None] + _steps(x))).sum(axis=-1) - 0.5 * log1pmx(h / top)
@@ -112,9 +116,9 @@ def _fall(r: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 
 
 def _tail(top: Float[Array, "*shape"], ratio: Float[Array, "*shape"], weight: np.ndarray) -> Float[Array, "*shape"]:
-    """int_0^1 weight(s) sum_j B_2j z^(j-1) ds, z = ((1 - ratio s)/top)^2: the rest of psi', in s = (t/(top + t))/ratio.
+    """int_0^1 weight(s) sum_j B_2j z^(j-1) ds, z = ((1 - ratio s)/top)^2: the series part of psi', in s = (t/(top + t))/ratio.
 
-    A polynomial of degree 15 in s, which Gauss and Legendre's rule of eight nodes integrates exactly.
+    The integrand is a polynomial of degree 15 in s, which the Gauss-Legendre rule with eight nodes integrates exactly.
     """
     one = (1,) * top.ndim + (-1,)
     nodes, weights = (jnp.asarray(x.reshape(one), top.dtype) for x in (_LEGENDRE[0], _LEGENDRE[1] * weight))

@@ -1,27 +1,29 @@
-"""A-Theorem 1's delta: the probability that some private share is below gamma, at the worst count vector of the bordered simplex.
+"""A-Theorem 1 of the Dirichlet-mechanism paper: its epsilon (equation (6)), delta, assumptions and epsilon*, and the largest k.
 
-P(all x_i >= gamma) for x ~ Dirichlet(k C) is Schur-concave in C, so the largest delta_Omega is at the corner (eta, ..., eta,
-1-(n-1)eta). With A = k the total shape and P(alpha, z) the regularised lower incomplete Gamma function,
+*delta* is the probability that some private share is below gamma, at the worst count vector of the bordered simplex. P(all x_i >=
+gamma) for x ~ Dirichlet(k C) is Schur-concave in C, so the largest delta_Omega is at the corner (eta, ..., eta, 1-(n-1)eta). With A
+= k the total shape and P(alpha, z) the regularised lower incomplete Gamma function,
 
     delta_Omega = Gamma(A) / (2 pi i) int e^s s^{-A} [1 - prod_i (1 - P(alpha_i, gamma s))] ds
 
-(shares are Gammas over their sum; the transform of the sum is inverted at 1). On the contour s = c theta (cot theta + i), with c
-= (A - alpha)/(1 - gamma) and alpha = k eta, the leading part of the integrand is real and positive (steepest descent), so the
-midpoint rule in theta converges geometrically and without cancellation, at any A. It is accepted where two node counts agree, and
-the result lies between 1 - prod(1 - q_i) and sum q_i, q_i = I_gamma(alpha_i, A - alpha_i), which hold because the Dirichlet law
-is negatively associated; elsewhere the upper one, sum q_i, is the answer. `method` says which.
+(shares are Gammas divided by their sum; the transform of the sum is inverted at 1). On the contour s = c theta (cot theta + i),
+with c = (A - alpha)/(1 - gamma) and alpha = k eta, the leading part of the integrand is real and positive (steepest descent). The
+midpoint rule in theta therefore converges geometrically and without cancellation, at any A. Its result is accepted if two node
+counts agree and if it lies between 1 - prod(1 - q_i) and sum q_i, q_i = I_gamma(alpha_i, A - alpha_i). These bounds hold because
+the Dirichlet distribution is negatively associated. Otherwise the upper bound sum q_i is the answer. `method` says which.
 
-A-Theorem 1: epsilon of the Dirichlet mechanism by equation (6), its assumptions, epsilon*, and the largest k that it allows.
-
-With Omega_1 = {x : all x_i >= gamma}, h = k/N and s = 1 - eta the printed form has, as the shapes of the worst moving pair,
+*epsilon.* With Omega_1 = {x : all x_i >= gamma}, h = k/N and s = 1 - eta, the printed form has, with the shapes of the worst moving
+pair,
 
     epsilon = log[B(k eta, k (s - eta)) / B(k eta + h, k (s - eta) - h)] + h log((1 - (n-1) gamma) / gamma),
 
-and delta = `omega_delta`. The moving pair's shares sum to at most 1 - (n-2) eta, so s = 1 - (n-2) eta is right for every n >= 2
-("corrected"): for n = 2 the printed epsilon is too small (N=50, k=20, eta=.1: .874 claimed, .923 attained), for n = 3 both agree,
-for n > 3 the printed one is valid and loose. Where an argument is traced the value comes back unrounded, in the dtype of what is traced, with
-derivatives; delta then is the contour integral alone. Assumptions: 1, every record in one category (true of a count vector); 2, gamma <=
-1/(n-1) (refused from 1/n on, where Omega_1 is empty); 3, eta in (0, 1/4); 4, k >= 3/(2 eta).
+and delta = `omega_delta`. The shares of the moving pair sum to at most 1 - (n-2) eta, so s = 1 - (n-2) eta is right for every n >=
+2 ("corrected"). For n = 2 the printed epsilon is too small (N=50, k=20, eta=.1: .874 claimed, .923 attained). For n = 3 both agree.
+For n > 3 the printed one is valid and loose. A traced argument gives an unrounded value in its dtype, with derivatives; delta is
+then the contour integral alone.
+
+*Assumptions*: 1, every record is in one category (true of a count vector); 2, gamma <= 1/(n-1) (refused from 1/n on, where Omega_1
+is empty); 3, eta in (0, 1/4); 4, k >= 3/(2 eta).
 """
 
 from __future__ import annotations
@@ -61,8 +63,8 @@ _FALL = 45.0
 _TERMS, _FEW_TERMS = 200, 40
 _NODES = 64
 _AGREEMENT = 2e-13  # relative, between _NODES and 2 _NODES
-_TIGHT = 1e-13  # relative gap of the sandwich under which its upper side is as good as exact
-_CERTIFIED, _FAR_BELOW = 0.75, 1e-3  # gamma/eta up to which _TERMS, and _FEW_TERMS, terms of the series are enough
+_TIGHT = 1e-13  # below this relative gap the upper bound of the sandwich counts as exact
+_CERTIFIED, _FAR_BELOW = 0.75, 1e-3  # the largest gamma/eta for which _TERMS, and _FEW_TERMS, terms of the series suffice
 _NEAR_ONE = 1 - 2.0**-53
 _BETA_ERROR = 1e-11  # relative, allowed for SciPy's incomplete Beta function in the sandwich
 
@@ -70,7 +72,7 @@ Scalar = Float[Array, ""]
 
 
 class OmegaDelta(NamedTuple):
-    """delta_Omega rounded up, how it was found ("exact" or "sandwich"), and the two sides of the sandwich."""
+    """delta_Omega rounded up, the method that gave it ("exact" or "sandwich"), and its lower and upper bound."""
 
     delta: Numbers | np.float64
     method: Numbers | str
@@ -137,9 +139,24 @@ def _at_corner(
 
 
 def omega_delta_at_corner(k: Real, eta: Real, n_categories: Real, gamma: Real) -> Claim:
-    """delta_Omega by the contour, for gamma <= 3 eta/4; not rounded, not certified, unchecked. Arguments broadcast.
+    """delta_Omega by the contour integral, for gamma <= 3 eta/4: not rounded, not certified, unchecked. Arguments broadcast.
 
-    NumPy float64; traced: the dtype of what is traced, differentiable in all four.
+    Args:
+        k: The concentration, positive.
+        eta: The floor of the shares, in (0, 1/n].
+        n_categories: The number of categories n.
+        gamma: The threshold, at most 3 eta/4.
+
+    Returns:
+        delta_Omega, NumPy float64; a traced argument gives a value in its dtype, differentiable in all four.
+
+    Source:
+        A-Theorem 1; the integral is in the module.
+
+    Example:
+        >>> from dpjax.simplex import omega_delta_at_corner
+        >>> round(float(omega_delta_at_corner(20.6, 0.073, 5, 4e-4)), 6)
+        0.001995
     """
     values = k, eta, n_categories, gamma
     return in_trace(_at_corner, *values) if is_traced(*values) else plain(_RULES[_TERMS][0](*values))
@@ -156,7 +173,7 @@ _RULES = {
 
 
 def sandwich(k: Numbers, eta: Numbers, n: Numbers, gamma: Numbers) -> tuple[Numbers, Numbers]:
-    """1 - prod(1 - q_i) and sum q_i at the corner, unchecked and not rounded."""
+    """The bounds 1 - prod(1 - q_i) and sum q_i of delta_Omega at the corner, unchecked and not rounded."""
     from scipy.special import betainc
 
     small = betainc(k * eta, k * (1 - eta), gamma)
@@ -167,12 +184,18 @@ def sandwich(k: Numbers, eta: Numbers, n: Numbers, gamma: Numbers) -> tuple[Numb
 
 
 def omega_delta(k: Real, eta: Real, n_categories: Real, gamma: Real) -> OmegaDelta:
-    """On the host: A-Theorem 1's delta for k, eta, n and gamma (they broadcast), rounded up; gamma in (0, 1/n).
+    """On the host: A-Theorem 1's delta, rounded up, with its method and bounds. Arguments broadcast.
 
-    "exact" is right to 1e-12 relative. "sandwich" is sum q_i, above the truth by at most its square; it is used where the sandwich
-    closes to 1e-13 relative and where the contour integral is not certified (gamma above 3 eta/4).
+    method "exact" has a relative error of 1e-12. "sandwich" is the upper bound sum q_i, which exceeds the true value by at most its
+    square. It is used if the bounds agree to 1e-13 relative, or if the contour integral is not certified (gamma above 3 eta/4).
+
+    Args:
+        k: The concentration, between 1e-9 and 1e20.
+        eta: The floor of the shares, in (0, 1/n].
+        n_categories: The number of categories n, at least 2.
+        gamma: The threshold, in (0, 1/n).
     """
-    remedy = "take `delta`, or `omega_delta_at_corner`, which have no sandwich"
+    remedy = "use `delta` or `omega_delta_at_corner`, which take traced values"
     require_concrete((k, eta, n_categories, gamma), "k, eta, n_categories or gamma", remedy)
     n = check_count(n_categories, "n_categories", 2)
     border = check_border(eta, n)
@@ -181,12 +204,13 @@ def omega_delta(k: Real, eta: Real, n_categories: Real, gamma: Real) -> OmegaDel
         bool((threshold < 1 / n).all()),
         "gamma",
         gamma,
-        "no vector of n shares has all of them above 1/n: take gamma < 1/n, far below eta",
+        "no vector of n shares has all shares above 1/n: pass gamma < 1/n, far below eta",
     )
     return _omega(*np.broadcast_arrays(check_k(k), border, n, threshold))
 
 
 def _filled(where: Numbers, values: Numbers) -> Numbers:
+    """`values` at `where`, zeros elsewhere."""
     full = np.zeros(where.shape)
     full[where] = values
     return full
@@ -220,6 +244,7 @@ def _formula(
     gamma: Float[Array, "*shape"],
     share: Float[Array, "*shape"],
 ) -> Float[Array, "*shape"]:
+    """Equation (6) with s - eta = share, for float64."""
     h = k / n_records
     p, q = k * eta, k * (share - 1 / n_records)
     return log_beta_shift(p, q, h) + h * (jnp.log1p(-(n_categories - 1) * gamma) - jnp.log(gamma))
@@ -229,15 +254,33 @@ _equation6 = in_blocks(_formula)
 
 
 def equation6(k: Real, eta: Real, n_records: Real, n_categories: Real, gamma: Real, share: Real) -> Claim:
-    """Equation (6) with s - eta = share, not rounded, unchecked; arguments broadcast.
+    """Equation (6) with s - eta = share: not rounded, unchecked. Arguments broadcast.
 
-    NumPy float64; traced: the dtype of what is traced, differentiable in all six.
+    Args:
+        k: The concentration, positive.
+        eta: The floor of the shares.
+        n_records: The number of records N.
+        n_categories: The number of categories n.
+        gamma: The threshold, in (0, 1/n).
+        share: s - eta: 1 - 2 eta in the printed form, 1 - (n-1) eta in the corrected one.
+
+    Returns:
+        epsilon in nats, NumPy float64; a traced argument gives a value in its dtype, differentiable in all six.
+
+    Source:
+        Equation (6) of the Dirichlet-mechanism paper.
+
+    Example:
+        >>> from dpjax.simplex import equation6
+        >>> round(float(equation6(20.6, 0.073, 98, 5, 4e-4, 1 - 2 * 0.073)), 4)
+        2.2119
     """
     values = k, eta, n_records, n_categories, gamma, share
     return in_trace(_formula, *values) if is_traced(*values) else plain(_equation6(*values))
 
 
 def _share(form: Form, eta: Numbers, n: Numbers) -> Numbers:
+    """s - eta in the given form."""
     tight, printed = 1 - (n - 1) * eta, 1 - 2 * eta
     if form == "printed":
         return printed
@@ -245,7 +288,7 @@ def _share(form: Form, eta: Numbers, n: Numbers) -> Numbers:
 
 
 def _traced_epsilon(form: Form) -> Callable[..., Array]:
-    """Equation (6) in this form, traced."""
+    """Equation (6) in this form, for traced arguments."""
 
     def epsilon(k: Array, eta: Array, n_records: Array, n: Array, gamma: Array) -> Array:
         tight, printed = 1 - (n - 1) * eta, 1 - 2 * eta
@@ -259,12 +302,12 @@ _TRACED: dict[Form, Callable[..., Array]] = {form: _traced_epsilon(form) for for
 
 
 def smallest_k(eta: Real) -> Claim:
-    """Assumption 4's least k, 3/(2 eta)."""
+    """The least k of Assumption 4, 3/(2 eta)."""
     return plain(1.5 / check_positive(eta, "eta"))
 
 
 def check_theorem1(k: Real | None, eta: Real, n_categories: Real, gamma: Real) -> None:
-    """Raise ValueError naming the assumption of A-Theorem 1 that k, eta or gamma breaks (k None: not checked)."""
+    """Raise InputError, which names the assumption of A-Theorem 1 that k, eta or gamma breaks. k = None is not checked."""
     n, border = check_count(n_categories, "n_categories", 2), check_positive(eta, "eta")
     threshold = check_positive(gamma, "gamma")
     if is_traced(k, n, border, threshold):
@@ -279,13 +322,15 @@ def check_theorem1(k: Real | None, eta: Real, n_categories: Real, gamma: Real) -
         bool((threshold < 1 / n).all()),
         "gamma",
         gamma,
-        "Assumption 2 of Theorem 1 wants gamma <= 1/(n-1), and from 1/n on no vector has all shares above it: take it below 1/n",
+        "Assumption 2 of Theorem 1 requires gamma <= 1/(n-1), and no vector has all shares above 1/n: pass gamma below 1/n",
     )
-    require(bool((border < 0.25).all()), "eta", eta, "Assumption 3 of Theorem 1 wants eta in (0, 1/4): use the exact accountant")
+    require(bool((border < 0.25).all()), "eta", eta, "Assumption 3 of Theorem 1 requires eta in (0, 1/4): use the exact accountant")
     if k is not None:
         least = 1.5 / border
         good = float64_at_least(k, least)
-        remedy = f"Assumption 4 of Theorem 1 wants k >= 3/(2 eta) = {float(np.max(least)):.17g}; the exact accountant takes any k"
+        remedy = (
+            f"Assumption 4 of Theorem 1 requires k >= 3/(2 eta) = {float(np.max(least)):.17g}; the exact accountant takes any k"
+        )
         require(good, "k", k, remedy)
 
 
@@ -295,11 +340,22 @@ def float64_at_least(k: Real, least: Numbers) -> bool:
 
 
 def theorem1_epsilon(k: Real, eta: Real, n_records: Real, n_categories: Real, gamma: Real, form: Form = "valid") -> Claim:
-    """A-Theorem 1's epsilon (nats), rounded up; arguments broadcast.
+    """A-Theorem 1's epsilon (nats), rounded up. Arguments broadcast; a traced argument gives an unrounded value in its dtype.
 
-    form: "printed", equation (6) as it stands, NOT a valid claim for two categories; "corrected", the tight one, valid for every
-    n; "valid" (default), the printed one where it is valid (n >= 3) and the corrected one for n = 2. ValueError names a broken
-    assumption. Traced: unrounded, in the dtype of what is traced.
+    Args:
+        k: The concentration, at least 3/(2 eta).
+        eta: The floor of the shares, in (0, 1/4).
+        n_records: The number of records N.
+        n_categories: The number of categories n, at least 2.
+        gamma: The threshold, in (0, 1/n).
+        form: "printed" is equation (6) as it stands, NOT a valid claim for two categories. "corrected" is the tight one, valid for
+            every n. "valid" (default) is the printed one where it is valid (n >= 3) and the corrected one for n = 2.
+
+    Raises:
+        InputError: An assumption is broken; the error names it.
+
+    Source:
+        Equation (6) of the Dirichlet-mechanism paper.
     """
     check_theorem1(k, eta, n_categories, gamma)
     with conditions() as held:
@@ -314,22 +370,23 @@ def theorem1_epsilon(k: Real, eta: Real, n_records: Real, n_categories: Real, ga
 
 
 def _epsilon_of(k: Numbers, eta: Numbers, n_records: Numbers, n: Numbers, gamma: Numbers, form: Form) -> Numbers:
+    """`theorem1_epsilon` of checked float64 arrays."""
     share = np.maximum(_share(form, eta, n), eta + 1 / n_records)
     return _equation6(k, eta, n_records, n, gamma, share) * (1 + SAFETY)
 
 
 def strongest_epsilon(eta: Real, n_records: Real, n_categories: Real, gamma: Real, form: Form = "valid") -> Claim:
-    """epsilon*, the smallest epsilon of A-Theorem 1: that of k = 3/(2 eta)."""
+    """epsilon*, the smallest epsilon of A-Theorem 1: its value at k = 3/(2 eta)."""
     return theorem1_epsilon(smallest_k(eta), eta, n_records, n_categories, gamma, form)
 
 
 def calibrate_theorem1(
     *, epsilon: Real, delta: Real, eta: Real, n_records: Real, n_categories: Real, gamma: Real | None = None, form: Form = "valid"
 ) -> tuple[Numbers, Numbers]:
-    """On the host: the largest k >= 3/(2 eta) whose A-Theorem 1 figures meet the target, and the gamma it takes; k = 0 where none does.
+    """On the host: the largest k >= 3/(2 eta) that meets the target by A-Theorem 1, and its gamma; k = 0 if there is none.
 
-    gamma None: for each k the smallest gamma that meets epsilon has the smallest delta (in closed form), so gamma is optimal. A
-    grid of k on a logarithmic scale, then bisection; the k handed back was itself verified.
+    For gamma = None the search uses, for each k, the smallest gamma that meets epsilon. It has the smallest delta (in closed form),
+    so gamma is optimal. A logarithmic grid of k comes first, then bisection. The returned k was itself verified.
     """
     given = (epsilon, delta, eta, n_records, n_categories, gamma)
     require_concrete(given, "the target", "calibrate outside the transformed function")
@@ -347,7 +404,7 @@ def calibrate_theorem1(
 
 
 def _gamma_for(k: Numbers, arrays: tuple[Numbers, ...], form: Form) -> Numbers:
-    """The gamma to take at k: the given one, else the smallest that meets epsilon (its delta is then the smallest)."""
+    """The gamma to use at k: the given one, else the smallest that meets epsilon, which has the smallest delta."""
     epsilon, _, eta, n_records, n, fixed = (np.broadcast_to(x, k.shape) for x in arrays)
     half = 0.5 / n
     base = _epsilon_of(k, eta, n_records, n, half, form) - k / n_records * np.log((1 - (n - 1) * half) / half)
@@ -357,7 +414,7 @@ def _gamma_for(k: Numbers, arrays: tuple[Numbers, ...], form: Form) -> Numbers:
 
 
 def _meets(k: Numbers, arrays: tuple[Numbers, ...], form: Form, side: Literal["exact", "lower", "upper"]) -> Numbers:
-    """Whether epsilon and delta (exact, or a side of its sandwich) meet the target at k."""
+    """Whether epsilon and delta (exact, or a bound of its sandwich) meet the target at k."""
     epsilon, delta, eta, n_records, n, _ = (np.broadcast_to(x, k.shape) for x in arrays)
     gamma = _gamma_for(k, arrays, form)
     delta = delta * (1 - SLACK)
@@ -372,7 +429,7 @@ def _meets(k: Numbers, arrays: tuple[Numbers, ...], form: Form, side: Literal["e
 
 
 def _search(arrays: tuple[Numbers, ...], form: Form) -> Numbers:
-    """The sandwich finds the cells of a logarithmic grid between which the last k lies, the exact delta bisects between them."""
+    """The largest k: the sandwich finds the grid cells that contain it, and the exact delta bisects between them."""
     epsilon, _, eta, n_records, _, _ = arrays
     least = 1.5 / eta
     # epsilon is near h log(eta/gamma) + h^2/(2 k eta), gamma < eta: k is linear in N for small gamma, N^2 eta for gamma near eta
@@ -396,13 +453,13 @@ def _search(arrays: tuple[Numbers, ...], form: Form) -> Numbers:
 
 
 def unreachable(epsilon: Number, delta: Number, eta: Number, n_records: Number, n_categories: int, gamma: Number | None) -> None:
-    """Raise ValueError: A-Theorem 1 cannot meet the target; the message holds the strongest it can state."""
+    """Raise InputError: A-Theorem 1 cannot meet the target. The message says the strongest pair that it can state."""
     least = 1.5 / eta
     if gamma is None:
-        remedy = f"A-Theorem 1 with k >= 3/(2 eta) = {least:g} and any gamma does not meet it at delta = {delta:g}"
+        remedy = f"A-Theorem 1 cannot meet it at delta = {delta:g} with any k >= 3/(2 eta) = {least:g} and any gamma"
     else:
         strongest = strongest_epsilon(eta, n_records, n_categories, gamma)
         omega = _omega(*(np.asarray(float(x)) for x in (least, eta, n_categories, gamma))).delta
-        reach = f"epsilon* = {strongest:.6g} at delta {omega:.3g} (k = {least:g})"
+        reach = f"epsilon* = {strongest:.6g} at delta = {omega:.3g} (k = {least:g})"
         remedy = f"A-Theorem 1 with gamma = {gamma:g} reaches {reach}, and no k meets both"
     invalid("epsilon", epsilon, f"{remedy}: use the exact accountant, a smaller eta or more records")

@@ -106,6 +106,7 @@ class SweepTable(Table):
 
     @property
     def grid(self) -> Grid:
+        """The grid of the axes and zips."""
         return Grid(axes=self.axes, zips=tuple(tuple(group) for group in self.zip))
 
 

@@ -255,16 +255,19 @@ class Grid:
 
     @functools.cached_property
     def dims(self) -> dict[str, tuple[str, ...]]:
+        """The axes of each dimension, by its name; zipped axes share one dimension."""
         group_of = {name: group for group in self.zips for name in group}
         groups = dict.fromkeys(group_of.get(name, (name,)) for name in self.axes)
         return {"_".join(group): group for group in groups}
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The number of values of each dimension."""
         return tuple(len(self.axes[names[0]]) for names in self.dims.values())
 
     @property
     def size(self) -> int:
+        """The number of cells."""
         return math.prod(self.shape)
 
     @functools.cached_property
@@ -299,9 +302,11 @@ class Shard:
 
     @property
     def name(self) -> str:
+        """The name of the shard, such as 1-of-3."""
         return f"{self.index}-of-{self.total}"
 
     def of(self, grid: Grid) -> tuple[Cell, ...]:
+        """The cells of this shard."""
         return grid.cells[self.index - 1 :: self.total]
 
 

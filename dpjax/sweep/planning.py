@@ -94,14 +94,17 @@ class SweepPlan:
 
     @property
     def samples(self) -> int:
+        """The number of samples of a cell."""
         return int(self.law["sweep"]["samples"])
 
     @property
     def block(self) -> int:
+        """The number of samples of a block."""
         return int(self.law["sweep"]["block"])
 
     @property
     def seed(self) -> int:
+        """The root seed."""
         return int(self.law["sweep"]["seed"])
 
     @property

@@ -41,13 +41,13 @@ class Silent:
     """Progress that prints nothing."""
 
     def advance(self, units: int) -> None:
-        pass
+        """Do nothing."""
 
     def note(self, text: str) -> None:
-        pass
+        """Do nothing."""
 
     def close(self) -> None:
-        pass
+        """Do nothing."""
 
 
 class _Lines(tqdm.tqdm):
@@ -70,15 +70,18 @@ class Watch:
             self._bar = _Lines(total=total, unit=unit, file=stream, smoothing=0, bar_format=_LINE, **often)
 
     def advance(self, units: int) -> None:
+        """Move the bar by so many units."""
         self._bar.update(units)
 
     def note(self, text: str) -> None:
+        """Print a line beside the bar."""
         if self._terminal:
             self._bar.write(text, file=self._stream)
         else:
             print(text, file=self._stream, flush=True)
 
     def close(self) -> None:
+        """Close the bar."""
         self._bar.close()
 
 

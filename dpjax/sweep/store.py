@@ -147,19 +147,24 @@ class Store:
 
     @property
     def cells(self) -> pathlib.Path:
+        """The folder of the cells."""
         return self.directory / "cells"
 
     @property
     def results(self) -> pathlib.Path:
+        """The file of the collected results."""
         return self.directory / "results.nc"
 
     def finished(self, cell: Cell) -> pathlib.Path:
+        """The file of a finished cell."""
         return self.cells / f"{cell.digest}.npz"
 
     def partial(self, cell: Cell) -> pathlib.Path:
+        """The file of a partly finished cell."""
         return self.cells / f"{cell.digest}.partial.npz"
 
     def failed(self, cell: Cell) -> pathlib.Path:
+        """The file of a failed cell."""
         return self.cells / f"{cell.digest}.failed.json"
 
     def log(self, text: str) -> None:

@@ -1,15 +1,12 @@
-"""theory: the papers' bounds, as printed and corrected; kept for comparison, and used by nothing that makes a claim.
+"""The bounds of the two papers, as printed and corrected. They are for comparison; nothing that makes a claim uses them.
 
-`dirichlet`: what privacy costs a chain: its stationary distribution, its ergodicity coefficient (A-Theorems 4 and 5).
+- `dirichlet`: the effect of privacy on a chain: its stationary distribution, its ergodicity coefficient (A-Theorems 4 and 5)
+- `concentration`: drift of the private trajectory towards the sensitive state, and a sufficient condition for it (paper B, Section 3.2);
+  tails of the error (Theorem 2, corrected)
+- `printed`: the paper's own forms of Theorems 2 and 4, beside the exact tail
+- `entropy`: mean, tails and distribution of the private trajectory's empirical entropy, and the typical set (Theorems 3 and 4, corrected)
 
-`concentration`: drift of the private trajectory towards the sensitive state, and a sufficient condition for it (paper B, Section 3.2); tails of the
-error (Theorem 2, corrected).
-
-`printed`: the paper's own forms of Theorems 2 and 4, beside the exact tail.
-
-`entropy`: mean, tails and law of the private trajectory's empirical entropy, and the typical set (Theorems 3 and 4, corrected).
-
-Each module is loaded when a name of it is first used: a sweep of a matrix needs one of them.
+Each module is loaded when one of its names is first used, because a sweep of a matrix needs only one of them.
 """
 
 from __future__ import annotations

@@ -1,26 +1,25 @@
-"""The empirical entropy of the private trajectory of a random sensitive one: bounds on its mean, its tails and its law (paper B, Theorems 3
-and 4, corrected), each beside the exact value.
+"""The empirical entropy of the private trajectory of a random sensitive one: bounds on its mean and tails, and its distribution.
 
-H_n = (1/n) sum_{t<n} W(s'_t, s'_{t+1}), S = n H_n; Z_t = (s_t, s'_t) is the joint chain.
+Paper B, Theorems 3 and 4, corrected; each bound beside the exact value. H_n = (1/n) sum_{t<n} W(s'_t, s'_{t+1}), S = n H_n; Z_t = (s_t,
+s'_t) is the joint chain.
 
-*The mean.* kappa(i, j) = W(i, j) - G(i, j) >= 0 on edges is what an edge is longer than the shortest path between its ends
-(kappa(i, i) = -log P_ii).
+*The mean.* kappa(i, j) = W(i, j) - G(i, j) >= 0 on edges is the excess of an edge over the shortest path between its ends (kappa(i, i) =
+-log P_ii).
 
     4a  (triangle)  E H_n <= (1/n) sum_t [E W(s_t, s_{t+1}) + E V_t + E G(s_{t+1}, s'_{t+1}) + E kappa(s'_t, s'_{t+1})];
         crude:      kappa at its largest, G(s, s') <= K_asym V with K_asym = max G(i, j) / G(j, i), +inf where some G(j, i) = 0;
     4b  (mismatch)  E H_n <= (1/n) sum_t [E W(s_t, s_{t+1}) + (W_max - W_min) P(not (s'_t = s_t and s'_{t+1} = s_{t+1}))];
-        crude:      2 (W_max - W_min) / n sum_{t <= n} P(s'_t != s_t) in the place of the last term.
+        crude:      2 (W_max - W_min) / n sum_{t <= n} P(s'_t != s_t) in place of the last term.
 
-4a without kappa is false: see `printed`. A bound says nothing where it is not below W_max, which no transition exceeds.
+4a without kappa is false: see `printed`. A bound is vacuous unless it is below W_max, which no transition exceeds.
 
 *How fast the joint chain forgets its start*, for chains of up to 32 states:
 
     dbar(t) = max over joint states x, y of the total variation between T^t(x, .) and T^t(y, .),
     tau(e) = min { t : dbar(t) <= e },        tau_min = inf_{0 <= e < 1} tau(e) ((2 - e) / (1 - e))^2,
 
-the last over blocks of t states in Theorem 4f. It is min_t t ((2 - dbar(t)) / (1 - dbar(t)))^2, and at most 9 t_mix, since
-dbar(t_mix) <= 1/2. For a horizon of n transitions one block may hold all n + 1 states: tau_min <= 4 (n + 1), on a chain that never
-mixes too.
+the last over blocks of t states in Theorem 4f. It is min_t t ((2 - dbar(t)) / (1 - dbar(t)))^2, and at most 9 t_mix, since dbar(t_mix) <=
+1/2. For a horizon of n transitions one block may contain all n + 1 states: tau_min <= 4 (n + 1), also for a chain that never mixes.
 
 *Tails*, and the typical set. g_t(z) = E[W_t + ... + W_{n-1} | Z_t = z]. For nu > 0,
 
@@ -30,16 +29,16 @@ mixes too.
     4e  (Cantelli)   P(H_n >= E H_n + nu) <= Var / (Var + nu^2), Var = Var H_n, exactly;
     4f  (Paulin)     P(H_n >= E H_n + nu) <= exp(-2 n^2 nu^2 / ((4n - 2) (W_max - W_min)^2 tau_min)), tau_min as above;
 
-and the same below the mean. The typical set of width eta is |H_n - H(S)| <= eta: its probability is at least 1 minus a bound above
-and a bound below.
+and likewise below the mean. The typical set of width eta is |H_n - H(S)| <= eta. Its probability is at least 1 minus a bound above and a
+bound below.
 
-*The law*, between two exact ones on a grid. Round every edge length to the nearest multiple c_e of a step d; with
-r = max_e |W_e - c_e d|, the sum S and its rounded version S_d differ by at most n r on every trajectory, so for every h
+*The distribution* lies between two exact ones on a grid. Round every edge length to the nearest multiple c_e of a step d. With r = max_e
+|W_e - c_e d|, the sum S and its rounded version S_d differ by at most n r on every trajectory, so for every h
 
     P(S_d <= n h - n r) <= P(H_n <= h) <= P(S_d <= n h + n r).
 
-The law of (Z_t, S_d) is carried exactly: |S| |E| operations a step for each grid point up to n h. So the probability of the typical
-set is known to within what lies n r from its two ends.
+The distribution of (Z_t, S_d) is computed exactly, with |S| |E| operations in each step for each grid point up to n h. The probability of
+the typical set is therefore known up to the mass within n r of its two ends.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ from dpjax.trajectory.losses import MARGIN
 
 
 class EntropyBounds(NamedTuple):
-    """Upper bounds on E H_n, nats a transition."""
+    """Upper bounds on E H_n, in nats per transition."""
 
     exact: float  # E H_n itself
     sensitive: float  # E of the sensitive trajectory's own empirical entropy
@@ -80,12 +79,31 @@ def asymmetry(G: Float[np.ndarray, "n n"]) -> float:
 
 
 def crude_way_back(K_asym: float, error: float) -> float:
-    """K_asym times the sum of E V_t; +inf where K_asym is: E V_t = 0 does not bound the way back then."""
+    """K_asym times the sum of E V_t; +inf if K_asym is, because E V_t = 0 then bounds nothing."""
     return math.inf if math.isinf(K_asym) else K_asym * error
 
 
 def entropy_bounds(law: JointLaw) -> EntropyBounds:
-    """Theorems 4a and 4b for the horizon and start of `law`."""
+    """Theorems 4a and 4b for the horizon and start of `law`.
+
+    Args:
+        law: The joint law of a sensitive and a private trajectory (`dpjax.trajectory.joint_law`).
+
+    Returns:
+        An `EntropyBounds`, in nats per transition.
+
+    Source:
+        Paper B, Theorem 3, corrected; see the module.
+
+    Example:
+        >>> from dpjax import MarkovChain, TrajectoryMechanism
+        >>> from dpjax.theory import entropy_bounds
+        >>> from dpjax.trajectory import joint_law
+        >>> chain = MarkovChain.from_matrix([[0.6, 0.3, 0.1], [0.2, 0.6, 0.2], [0.1, 0.3, 0.6]])
+        >>> bounds = entropy_bounds(joint_law(TrajectoryMechanism.under_hamming(chain, epsilon=4.0), 10))
+        >>> round(float(bounds.exact), 3), round(float(bounds.mismatch.value), 3)
+        (1.136, 1.721)
+    """
     chain, n = law.chain, law.n_steps
     edges, arrivals = chain.graph.edges, chain.graph.arrivals
     G = chain.graph.all_distances()
@@ -119,7 +137,7 @@ _LARGEST = 1024  # joint states
 def joint_mixing_time(chain: JointChain) -> int:
     """The smallest t at which the joint chain is within total variation 1/4 of stationary from every recurrent state.
 
-    For chains of up to 32 states; ValueError for a periodic or larger one.
+    For chains of up to 32 states. InputError for a periodic or larger one.
     """
     _require_small(chain, "t_mix")
     T = chain.matrix()
@@ -128,7 +146,7 @@ def joint_mixing_time(chain: JointChain) -> int:
 
 
 def mixing_factor(chain: JointChain, n_steps: int) -> float:
-    """tau_min of Theorem 4f for n_steps transitions, an upper bound within 1e-12. Dense: n_states^6 operations for each t tried."""
+    """tau_min of Theorem 4f for n_steps transitions: an upper bound within 1e-12. Dense: n_states^6 operations for each t tried."""
     require_whole(n_steps, "n_steps", "give the number of transitions, a whole number, 1 or more", least=1)
     _require_small(chain, "tau_min")
     return _mixing_factor(chain, n_steps)
@@ -155,18 +173,36 @@ def farthest_rows(P: Float[np.ndarray, "n n"]) -> float:
 
 def _require_small(chain: JointChain, argument: str) -> None:
     n = chain.n_states
-    require(n**2 <= _LARGEST, "chain", None, f"the joint chain is too large here; give {argument}", problem=f"has {n} states")
+    require(
+        n**2 <= _LARGEST, "chain", None, f"the joint chain is too large to compute it: pass {argument}", problem=f"has {n} states"
+    )
 
 
 _LARGEST_EXPONENT = 300.0  # theta (W_max - W_min)
-_LEAST_FACTOR = 4.0  # of t ((2 - e) / (1 - e))^2 over t >= 1 and 0 <= e < 1
-_MEAN_ERROR = 1e-12  # relative error granted to E H_n and Var H_n
+_LEAST_FACTOR = 4.0  # the least t ((2 - e) / (1 - e))^2 over t >= 1 and 0 <= e < 1
+_MEAN_ERROR = 1e-12  # relative error allowed for E H_n and Var H_n
 
 
 class EntropyConcentration:
-    """Bounds on P(H_n >= E H_n + nu) and, with `below`, on P(H_n <= E H_n - nu), for the horizon and start of `law`.
+    """Bounds on P(H_n >= E H_n + nu), or on P(H_n <= E H_n - nu) with `below`, for the horizon and start of `law`.
 
-    nu: nats a transition, a number or an array. A deviation of 0 or less gives a bound of 1 or more, which is vacuous.
+    Every method takes nu, a deviation in nats per transition, a number or an array. A deviation of 0 or less gives a vacuous bound of 1 or
+    more.
+
+    Args:
+        law: The joint law of a sensitive and a private trajectory (`dpjax.trajectory.joint_law`).
+
+    Source:
+        Paper B, Theorem 4, corrected; see the module.
+
+    Example:
+        >>> from dpjax import MarkovChain, TrajectoryMechanism
+        >>> from dpjax.theory import EntropyConcentration
+        >>> from dpjax.trajectory import joint_law
+        >>> chain = MarkovChain.from_matrix([[0.6, 0.3, 0.1], [0.2, 0.6, 0.2], [0.1, 0.3, 0.6]])
+        >>> found = EntropyConcentration(joint_law(TrajectoryMechanism.under_hamming(chain, epsilon=4.0), 10))
+        >>> round(float(found.best(0.5).value), 3)
+        0.081
     """
 
     def __init__(self, law: JointLaw) -> None:
@@ -174,7 +210,7 @@ class EntropyConcentration:
         self.mean = law.expected_entropy
 
     def azuma(self, nu: Any) -> Bound:
-        """Theorem 4c; the same on either side."""
+        """Theorem 4c, the same for both sides."""
         deviation = self._deviation(nu)
         total = float((self.ranges**2).sum())
         exponent = np.where(deviation > 0, 2 * (self.law.n_steps * deviation) ** 2, 0.0)
@@ -182,20 +218,25 @@ class EntropyConcentration:
             return upper(np.exp(-np.where(exponent > 0, exponent / total, 0.0)), 1.0)
 
     def cantelli(self, nu: Any) -> Bound:
-        """Theorem 4e; the same on either side."""
+        """Theorem 4e, the same for both sides."""
         deviation = self._deviation(nu)
         variance = max(self.law.variance_entropy, 0.0) * (1 + _MEAN_ERROR) + _MEAN_ERROR * self.mean**2
         squared = np.where(deviation > 0, deviation, 0.0) ** 2
         return upper(np.where(squared > 0, variance / np.where(squared > 0, variance + squared, 1.0), 1.0), 1.0)
 
     def paulin(self, nu: Any, tau_min: float | int | None = None) -> Bound:
-        """Theorem 4f; the same on either side.
+        """Theorem 4f, the same for both sides.
 
-        tau_min: of the joint chain, never below 4, 9 t_mix will do; found for chains of up to 32 states, ValueError for a larger one without it.
+        Args:
+            nu: The deviation in nats per transition.
+            tau_min: The mixing factor of the joint chain, at least 4; 9 t_mix is valid. Default: computed, for chains of up to 32 states.
+
+        Raises:
+            InputError: The chain has more than 32 states and `tau_min` is missing.
         """
         deviation, n = self._deviation(nu), self.law.n_steps
         found = mixing_factor(self.law.chain, n) if tau_min is None else tau_min
-        remedy = "give the mixing factor of the joint chain, in steps: no chain has one below 4"
+        remedy = "pass the mixing factor of the joint chain, in steps: it is never below 4"
         require_number(found, "tau_min", remedy, lambda x: x >= _LEAST_FACTOR)
         exponent = np.where(deviation > 0, 2 * (n * deviation) ** 2, 0.0)
         spread = max(float(np.ptp(self.law.chain.lengths)), np.finfo(float).tiny)
@@ -203,19 +244,19 @@ class EntropyConcentration:
             return upper(np.exp(-exponent / (4 * n - 2) / spread / spread / found), 1.0)
 
     def chernoff(self, nu: Any, below: bool = False) -> Bound:
-        """Theorem 4d. Costs some 30 forward passes for each nu."""
+        """Theorem 4d. It takes about 30 forward passes for each nu."""
         deviation = self._deviation(nu)
         found = [self._chernoff(float(one), -1 if below else 1) if one > 0 else 1.0 for one in deviation.reshape(-1)]
         return upper(np.array(found).reshape(deviation.shape), 1.0)
 
     def best(self, nu: Any, below: bool = False) -> Bound:
-        """The smallest of the three."""
+        """The smallest of the bounds 4c, 4d and 4e."""
         value = np.minimum(np.minimum(self.azuma(nu).value, self.cantelli(nu).value), self.chernoff(nu, below).value)
         return Bound(value, np.asarray(~(value < 1)))
 
     @functools.cached_property
     def ranges(self) -> Float[np.ndarray, " steps"]:
-        """The range of g_0 over the support of the start, then r_0 .. r_{n-1}, nats."""
+        """The range of g_0 over the support of the start, then r_0 .. r_{n-1}, in nats."""
         chain, found = self.law.chain, []
         g = np.zeros_like(self.law.start)
         for _ in range(self.law.n_steps):
@@ -226,7 +267,7 @@ class EntropyConcentration:
         return np.array(found[::-1])
 
     def log_moment(self, theta: float) -> float:
-        """log E e^{theta S}; theta times the range of the edge lengths must be at most 300 in size."""
+        """log E e^{theta S}. |theta| times the range of the edge lengths must be at most 300."""
         chain, lengths = self.law.chain, self.law.chain.lengths
         remedy = f"give at most 300/{np.ptp(lengths):.4g} in size"
         require_number(theta, "theta", remedy, lambda x: abs(x) * np.ptp(lengths) <= _LARGEST_EXPONENT)
@@ -258,9 +299,16 @@ class EntropyConcentration:
 
 
 def typical_probability(law: JointLaw, eta: float | int) -> float:
-    """A lower bound on P(|H_n - H(S)| <= eta), eta in nats a transition, H(S) the entropy rate; 0 where the bounds say nothing.
+    """A lower bound on P(|H_n - H(S)| <= eta), H(S) the entropy rate; 0 if the bounds are vacuous.
 
-    The first state's own probability is left out, as in H_n: with a public start it is 1.
+    Like H_n, it leaves out the probability of the first state, which is 1 for a public start.
+
+    Args:
+        law: The joint law of a sensitive and a private trajectory.
+        eta: The width in nats per transition, positive.
+
+    Returns:
+        A probability.
     """
     require_number(eta, "eta", "give a positive width in nats a transition", lambda x: x > 0)
     found, rate = EntropyConcentration(law), law.chain.mechanism.chain.entropy_rate()
@@ -273,19 +321,46 @@ _LARGEST_TABLE = 2**27  # numbers in the table of (s, s', grid)
 
 
 class Interval(NamedTuple):
-    """lower <= the probability <= upper."""
+    """An interval that contains a probability: lower <= probability <= upper."""
 
     lower: float
     upper: float
 
 
 def entropy_distribution(law: JointLaw, h: float | int, resolution: float | int = 0.01) -> Interval:
-    """P(H_n <= h), h and resolution in nats a transition: both sides lie between the probabilities at h -+ 2 resolution."""
+    """An interval for P(H_n <= h). Both ends lie between the probabilities at h -+ 2 resolution.
+
+    Args:
+        law: The joint law of a sensitive and a private trajectory.
+        h: The entropy in nats per transition.
+        resolution: The resolution of the grid in nats per transition, positive.
+
+    Returns:
+        An `Interval`.
+    """
     return _Grid(law, h, resolution).at_most(h)
 
 
 def typical_interval(law: JointLaw, eta: float | int, resolution: float | int = 0.01) -> Interval:
-    """P(|H_n - H(S)| <= eta), H(S) the chain's entropy rate, eta in nats a transition; the first state's probability left out."""
+    """An interval for P(|H_n - H(S)| <= eta), H(S) the entropy rate of the chain. The probability of the first state is left out.
+
+    Args:
+        law: The joint law of a sensitive and a private trajectory.
+        eta: The width in nats per transition, positive.
+        resolution: The resolution of the grid in nats per transition, positive.
+
+    Returns:
+        An `Interval`.
+
+    Example:
+        >>> from dpjax import MarkovChain, TrajectoryMechanism
+        >>> from dpjax.theory import typical_interval
+        >>> from dpjax.trajectory import joint_law
+        >>> chain = MarkovChain.from_matrix([[0.6, 0.3, 0.1], [0.2, 0.6, 0.2], [0.1, 0.3, 0.6]])
+        >>> found = typical_interval(joint_law(TrajectoryMechanism.under_hamming(chain, epsilon=4.0), 10), 0.3, 0.05)
+        >>> round(found.lower, 3), round(found.upper, 3)
+        (0.596, 0.752)
+    """
     require_number(eta, "eta", "give a positive width in nats a transition", lambda x: x > 0)
     rate = law.chain.mechanism.chain.entropy_rate()
     grid = _Grid(law, rate + eta, resolution)
@@ -294,7 +369,7 @@ def typical_interval(law: JointLaw, eta: float | int, resolution: float | int = 
 
 
 class _Grid:
-    """The law of the rounded sum S_d up to n h."""
+    """The distribution of the rounded sum S_d up to n h."""
 
     def __init__(self, law: JointLaw, h: float | int, resolution: float | int) -> None:
         require_number(h, "h", "give an entropy in nats a transition")
@@ -306,12 +381,15 @@ class _Grid:
         size = max(int((self.n * h + self.slack) / self.step) + 1, 1)
         table = law.start.size * size
         require(
-            table <= _LARGEST_TABLE, "resolution", resolution, f"the grid holds {table} numbers; coarsen it, or shorten the horizon"
+            table <= _LARGEST_TABLE,
+            "resolution",
+            resolution,
+            f"the grid needs {table} numbers: pass a larger resolution or a shorter horizon",
         )
         self.cumulative = np.cumsum(_rounded_law(law, cells, size))
 
     def at_most(self, h: float | int) -> Interval:
-        """P(H_n < h) and P(H_n <= h) lie in it."""
+        """An interval that contains P(H_n < h) and P(H_n <= h)."""
         return Interval(self._mass(self.n * h - self.slack) / MARGIN, min(1.0, self._mass(self.n * h + self.slack) * MARGIN))
 
     def _mass(self, total: float) -> float:

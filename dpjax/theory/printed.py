@@ -1,5 +1,4 @@
-"""Paper B's Theorems 2 and 4 as printed, beside the exact tail and the provable bounds: they are not bounds, and tests hold the
-counterexamples.
+"""Paper B's Theorems 2 and 4 as printed, beside the exact tail and the provable bounds. They are not bounds.
 
 With B, D, gamma of (16), (19), (20), D not squared, eta = 2 gamma / D, phi and M of Hajek's theorem at level B, C = M / (1 - phi),
 
@@ -8,13 +7,13 @@ With B, D, gamma of (16), (19), (20), D not squared, eta = 2 gamma / D, phi and 
     Theorem 4:   P(H_n - n/(n-1) H(S) >= phi_eps + nu) "<=" exp(-2 nu^2 (n-1)^2 / (9 (4n-6) D_max^2 t_mix)),
         phi_eps = n/(n-1) (1/psi_2 + K_asym) (the mean above) + (1 + psi_2 K_asym) V_0 / ((n-1)(1-psi_2)).
 
-What is wrong. The branch below B is false (a 20-state chain where P(V >= 2.9) = .949). 2 gamma / D is no valid exponent for D
-unsquared: phi can be far above 1 there; `concentration` has R^2 in the place of D. K_asym is infinite as soon as some G(j, i) = 0
-< G(i, j), psi_2 is our reading (Hajek's phi), D_max that of the largest distance, and the last bound is near 1 at the paper's own
-settings. A value of 1 or more, an infinite offset, phi >= 1: said to be vacuous.
+*What is wrong.* The branch below B is false (a 20-state chain has P(V >= 2.9) = .949). 2 gamma / D is not a valid exponent for D unsquared:
+phi can then be far above 1; `concentration` has R^2 in place of D. K_asym is infinite as soon as some G(j, i) = 0 < G(i, j). psi_2 is our
+reading (Hajek's phi), D_max refers to the largest distance, and the last bound is near 1 at the paper's own settings. A value of 1 or more,
+an infinite offset and phi >= 1 are reported as vacuous. The tests contain the counterexamples.
 
-`tail_report` is the exact tail of the error of a random trajectory at one time, and what each theorem says of it. Theorems 3a and 3b
-have free parameters; each is taken at its best over a grid, which is fair and sound, since every choice is proved.
+`tail_report` gives the exact tail of the error of a random trajectory at one time, and the bound of each theorem. Theorems 3a and 3b have
+free parameters. Each is used at its best over a grid, which is fair and sound, because every choice is proved.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ from dpjax.trajectory.mechanism import OnlineMechanism
 
 
 class PrintedConstants(NamedTuple):
-    """B, D, gamma, and phi and C at the exponent 2 gamma / D; C is +inf where phi >= 1."""
+    """B, D, gamma, and phi and C at the exponent 2 gamma / D. C is +inf if phi >= 1."""
 
     B: float
     D: float
@@ -58,12 +57,12 @@ class PrintedConstants(NamedTuple):
 class PrintedEntropyTail(NamedTuple):
     """Theorem 4 as printed."""
 
-    offset: float  # phi_eps, nats a transition; +inf where a constant is
-    probability: Bound  # for a deviation of offset + nu; vacuous also where the offset leaves nothing below W_max
+    offset: float  # phi_eps, nats per transition; +inf if a constant is infinite
+    probability: Bound  # for a deviation of offset + nu; also vacuous if H(S) + offset is not below W_max
 
 
 def printed_constants(found: Drift) -> PrintedConstants:
-    """The constants of Theorem 2 as printed; phi is +inf where no state attracts or the exponent is out of range."""
+    """The constants of Theorem 2 as printed. phi is +inf if no state attracts or the exponent is out of range."""
     B, D, gamma = found.level, found.largest_change, found.least_decrease
     eta = 2 * gamma / D if D > 0 else np.inf
     if not (np.isfinite(eta) and eta * found.errors.max() <= 300):
@@ -73,7 +72,18 @@ def printed_constants(found: Drift) -> PrintedConstants:
 
 
 def printed_tail(found: Drift, v: Any) -> Bound:
-    """Theorem 2 as printed, for a number or an array of thresholds (nats). Not a bound."""
+    """Theorem 2 as printed. It is not a bound.
+
+    Args:
+        found: The drift of a mechanism (`joint_drift`).
+        v: Thresholds in nats, a number or an array.
+
+    Returns:
+        The printed value, as a `Bound`; it is not a bound.
+
+    Source:
+        Paper B, Theorem 2.
+    """
     B, D, gamma, _, C = printed_constants(found)
     levels = real_array(v, "v", "give thresholds in nats")
     if D == 0:
@@ -83,12 +93,25 @@ def printed_tail(found: Drift, v: Any) -> Bound:
 
 
 def printed_entropy_tail(law: JointLaw, found: Drift, nu: Any, t_mix: int | None = None) -> PrintedEntropyTail:
-    """Theorem 4 as printed, for deviations nu (nats a transition). t_mix: of the joint chain, found if not given. Not a bound."""
+    """Theorem 4 as printed. It is not a bound.
+
+    Args:
+        law: The joint law of a sensitive and a private trajectory.
+        found: The drift of the mechanism (`joint_drift`).
+        nu: Deviations in nats per transition, a number or an array.
+        t_mix: The mixing time of the joint chain. Default: computed.
+
+    Returns:
+        A `PrintedEntropyTail`.
+
+    Source:
+        Paper B, Theorem 4.
+    """
     n = law.n_steps
     deviation = real_array(nu, "nu", "give a deviation in nats a transition")
     if t_mix is not None:
         require_whole(t_mix, "t_mix", "give the mixing time of the joint chain, a whole number of steps, 1 or more", least=1)
-    require(n >= 2, "law.n_steps", n, "Theorem 4 needs two transitions or more")
+    require(n >= 2, "law.n_steps", n, "Theorem 4 needs two transitions or more: pass a longer horizon")
     B, D, gamma, psi, C = printed_constants(found)
     largest, offset = float(found.errors.max()), np.inf
     asym = asymmetry(law.chain.graph.all_distances())
@@ -104,11 +127,12 @@ def printed_entropy_tail(law: JointLaw, found: Drift, nu: Any, t_mix: int | None
 
 
 def _claim(value: Float[np.ndarray, "*asked"]) -> Bound:
+    """The value, vacuous unless it is below 1."""
     return Bound(value, np.asarray(~(value < 1)))
 
 
 _RATES, _FACTORS = 24, 24
-_LARGEST_RATE = 20.0  # times 1 / max V
+_LARGEST_RATE = 20.0  # in units of 1 / max V
 
 
 class TailReport(NamedTuple):
@@ -124,7 +148,26 @@ class TailReport(NamedTuple):
 
 
 def tail_report(m: OnlineMechanism, v: Any, n_steps: int, start: Any = None, sensitive: Start = None) -> TailReport:
-    """The tail of V at t = n_steps and its bounds; start and sensitive as in `joint_law`."""
+    """The tail of V at t = n_steps and its bounds.
+
+    Args:
+        m: The mechanism.
+        v: Thresholds in nats, a number or an array.
+        n_steps: The number of transitions.
+        start: As for `dpjax.trajectory.joint_law`.
+        sensitive: As for `dpjax.trajectory.joint_law`.
+
+    Returns:
+        A `TailReport`.
+
+    Example:
+        >>> from dpjax import MarkovChain, TrajectoryMechanism
+        >>> from dpjax.theory import tail_report
+        >>> chain = MarkovChain.from_matrix([[0.6, 0.3, 0.1], [0.2, 0.6, 0.2], [0.1, 0.3, 0.6]])
+        >>> report = tail_report(TrajectoryMechanism.under_hamming(chain, epsilon=4.0), [1.0], 5)
+        >>> report.exact.round(3).tolist(), report.certificate.upper.value.round(3).tolist()
+        ([0.236], [0.236])
+    """
     levels = np.atleast_1d(thresholds_of(v))
     law, found = joint_law(m, n_steps, start, sensitive), joint_drift(m)
     chain, first = law.chain, float(law.chain.errors[law.start > 0].max())

@@ -58,6 +58,7 @@ class Edges(NamedTuple):
 
     @property
     def n_states(self) -> int:
+        """The number of states."""
         return len(self.offsets) - 1
 
     @property

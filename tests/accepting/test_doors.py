@@ -52,7 +52,7 @@ NO_KEYS = {
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_what_is_no_key_is_refused_and_a_raw_key_is_the_typed_one(door):
+def test_a_wrong_key_is_refused_and_a_raw_key_is_the_typed_one(door):
     for name, (make, words) in NO_KEYS.items():
         if door in ("init", "step") and "split" in name:
             continue  # many runs at once, a key for each
@@ -127,7 +127,7 @@ def test_the_advice_for_a_reducible_chain_names_a_closed_class():
     assert two.closed_class("z").labels == ("y", "z")
     assert two.closed_class("z").counts.tolist() == [[5, 6], [7, 8]]
     absorbing = MarkovChain.from_matrix([[0.5, 0.4, 0.1], [0.4, 0.5, 0.1], [0, 0, 1]], labels=list("abc"))
-    with pytest.raises(ValueError, match=r"left for good, towards \{'c'\}"):
+    with pytest.raises(ValueError, match=r"never returns: give \{'c'\} a transition back"):
         absorbing.require_irreducible()
     with pytest.raises(ValueError, match="closed class"):
         absorbing.closed_class()

@@ -371,7 +371,7 @@ def test_margins_of_a_frame_are_no_state():
 
     table = pd.crosstab(pd.Series(list("ABBA"), name="from"), pd.Series(list("BAAA"), name="to"), margins=True)
     for read in (MarkovChain.from_counts, read_count_matrix):
-        with pytest.raises(ValueError, match="sum is no state"):
+        with pytest.raises(ValueError, match="sum is not a state"):
             read(table)
     assert read_count_matrix(table.iloc[:-1, :-1]).counts.tolist() == [[1, 1], [2, 0]]
 

@@ -25,7 +25,7 @@ K = np.array([[9, 1], [4, 6]])
 
 
 @pytest.mark.parametrize("labels", ["AB", b"AB", 12, np.array([["A", "B"]]), pd.DataFrame({"a": ["A", "B"]})], ids=type)
-def test_what_is_no_list_of_labels_or_zones_is_refused(labels, written):
+def test_a_wrong_list_of_labels_or_zones_is_refused(labels, written):
     path = written.raw("from,to,count\n1,2,3\n2,1,4\n12,1,1\n1,12,1\n")
     frame = pd.DataFrame({"from": ["A"], "to": ["B"]})
     calls = (
@@ -110,7 +110,7 @@ def test_truth_values_are_not_numbers(one, other):
         lambda: MarkovChain.from_trajectories([[(one, "a"), (other, "a"), (one, "a")]]),
         lambda: MarkovChain.from_matrix(HALF, labels=[one, other]),
     ):
-        with pytest.raises(ValueError, match="Python takes it for"):
+        with pytest.raises(ValueError, match="Python treats it as equal to"):
             call()
     assert MarkovChain.from_trajectories([[True, False, True]]).labels == (False, True)
 

@@ -150,7 +150,7 @@ def test_undirected_edges_go_both_ways():
     assert chain.counts.tolist() == [[0, 1, 0], [1, 0, 1], [0, 1, 1]]
 
 
-def test_what_is_no_list_of_sequences_is_refused_with_what_to_give():
+def test_a_wrong_list_of_sequences_is_refused_with_a_remedy():
     frame = pd.DataFrame({"time": [1, 2, 3], "state": ["A", "B", "A"]})
     given = [
         ["LAX", "AXL", "XLA"],

@@ -76,7 +76,7 @@ def test_the_event_comes_from_the_first_half_alone():
     risk = (1 - 0.99) / 2
     events = {"p over q": choose(p[:1000], q[:1000], 0.0, risk), "q over p": choose(q[:1000], p[:1000], 0.0, risk)}
     assert lower_bound(p, q).event == events[lower_bound(p, q).direction]
-    p[1000:], q[1000:] = 0.0, 0.0  # where nothing can be told, whatever the event
+    p[1000:], q[1000:] = 0.0, 0.0  # where no event shows a difference
     after = lower_bound(p, q)
     assert after.event == events[after.direction]
     assert after.lower_bound < 0.02
@@ -108,8 +108,8 @@ def test_samplers_get_different_keys_and_the_score_is_used():
     ("change", "words"),
     [
         ({"samples_p": np.zeros(5), "samples_q": np.zeros(5)}, "20 draws or more"),
-        ({"samples_q": np.zeros(99)}, "Give 100 draws"),
-        ({"samples_q": np.zeros(100, int)}, "of the kind of samples_p"),
+        ({"samples_q": np.zeros(99)}, "Pass 100 draws"),
+        ({"samples_q": np.zeros(100, int)}, "of the same kind as samples_p"),
         ({"samples_p": np.full(100, np.nan)}, "A score is NaN"),
         ({"samples_p": np.zeros((100, 2))}, "one dimension"),
         ({"samples_p": np.array(["a"] * 100)}, "floating scores or whole categories"),

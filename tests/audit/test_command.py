@@ -31,7 +31,7 @@ def test_the_table(call):
 
 
 @pytest.mark.slow
-def test_every_mechanism_unless_told(call):
+def test_every_mechanism_by_default(call):
     code, said, complaint = call("--draws", 100_000, "--confidence", 0.9999)
     assert (code, complaint) == (0, "")
     lines = said.splitlines()

@@ -27,7 +27,7 @@ def test_a_claim_of_nan_was_honest(capsys, claimed):
     assert main(["audit", "chen", "--claimed", claimed, "--draws", "100"]) == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert f"--claimed is {float(claimed)}. Give the claimed epsilon, a finite number of nats, 0 or more" in said.err
+    assert f"--claimed is {float(claimed)}. Pass the claimed epsilon, a finite number of nats, 0 or more" in said.err
     assert said.err.count("\n") == 1
 
 

@@ -178,7 +178,7 @@ def test_underflowed_shares_have_a_place():
     assert log_ratio(np.array([[0.0, 0.5], [0.5, 0.0], [0.0, 0.0], [0.25, 0.25]])).tolist() == [-np.inf, np.inf, 0.0, 0.0]
 
 
-def test_noisy_counts_are_told_apart_by_their_log_likelihood_ratio():
+def test_noisy_counts_are_distinguished_by_their_log_likelihood_ratio():
     """The score of a table is that of its noisy counts, found again from the shares in float32: the ratio of the law at both tables."""
     for m in (DiscreteLaplaceMechanism(epsilon=0.8), DiscreteGaussianMechanism(variance=9)):
         target, pair = count_target(m, 0.01), m.audit_pair()
@@ -195,7 +195,7 @@ def test_bad_calls():
         count_target(DirichletRows(matrix()), 0.01)
     with pytest.raises(ValueError, match="takes a mechanism that protects records"):
         count_target(DiscreteLaplaceMechanism(epsilon=1.0, adjacency=Neighbours(persons=PersonBound(2))), 0.01)
-    with pytest.raises(ValueError, match="two vectors of as many costs"):
+    with pytest.raises(ValueError, match="two vectors of costs of the same length"):
         selection_target([0, 1], [0, 1, 2], 1.0)
     with pytest.raises(ValueError, match="finite costs"):
         selection_target([0, np.inf], [0, 1], 1.0)

@@ -118,7 +118,7 @@ def test_largest_class_of_a_chain_keeps_labels_counts_and_initial():
         chain.require_irreducible()
     part.require_irreducible()
     assert part.is_irreducible()
-    with pytest.raises(ValueError, match="initial law"):
+    with pytest.raises(ValueError, match="initial distribution"):
         MarkovChain.from_counts(counts, initial=[1, 0, 0, 0]).largest_class()
 
 

@@ -308,7 +308,7 @@ def test_stationary_elasticities_where_draws_lose_a_state():
 
 
 def test_stationary_elasticities_of_draws_without_a_law_are_refused():
-    with pytest.raises(ValueError, match="no unique stationary law"):
+    with pytest.raises(ValueError, match="no unique stationary distribution"):
         stationary_elasticity(jax.random.key(0), np.full((3, 3), 1 / 3), np.full(3, 1e-4), 50)
 
 

@@ -114,9 +114,9 @@ def test_one_compilation_serves_all_keys_chains_and_starts():
     ("chain", "n_steps", "initial", "message"),
     [
         (P4, -1, 0, "n_steps is -1"),
-        (P4, 5, 4, "initial is 4. Give the index of a state, 0 to 3"),
+        (P4, 5, 4, "initial is 4. Pass a state index, 0 to 3"),
         (P4, 5, -1, "initial is -1"),
-        (P4, 5, [0.5, 0.5], "law on 4 states"),
+        (P4, 5, [0.5, 0.5], "distribution on 4 states"),
         (P4, 5, [0.5, 0.6, 0, 0], "sums to 1"),
         (P4[None], 5, 0, "one matrix"),
         (P4 * 1.1, 5, 0, "the sum of row"),

@@ -173,7 +173,7 @@ def test_merge_names_the_cells_that_failed(call, config, tmp_path):
         call("run", config, "--out", tmp_path / "out", "--shard", f"{i}/2", *fails)
     code, said, complaint = call("merge", tmp_path / "out")
     assert (code, said) == (1, f"2 cells done, 1 failed\n{tmp_path}/out/results.nc\n")
-    assert complaint == "failed: mu=1.0: RuntimeError: this cell was told to fail\n"
+    assert complaint == "failed: mu=1.0: RuntimeError: this cell fails on purpose\n"
 
 
 def test_a_path_in_a_sentence_is_text(call, tmp_path):
@@ -185,9 +185,9 @@ def test_a_failed_cell_makes_the_exit_code_1(call, config, tmp_path):
     code, said, complaint = call("run", config, "--out", tmp_path / "out", "--no-plot", "--set", "mechanism.fails_at=1.0")
     assert code == 1
     assert "2 cells done, 1 failed" in said
-    assert "cell mu=1.0 failed: this cell was told to fail" in complaint
+    assert "cell mu=1.0 failed: this cell fails on purpose" in complaint
     code, said, _ = call("info", tmp_path / "out")
-    assert "failed: mu=1.0: RuntimeError: this cell was told to fail" in said
+    assert "failed: mu=1.0: RuntimeError: this cell fails on purpose" in said
 
 
 @pytest.mark.parametrize(

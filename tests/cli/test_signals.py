@@ -60,13 +60,13 @@ def stream(tmp_path):
 @pytest.mark.parametrize(("number", "code"), CODES)
 def test_a_stream_ends_orderly(stream, tmp_path, number, code):
     stream.send_signal(number)
-    told = stream.stderr.read().decode()  # to its end, with standard input left open: an empty stream would be done before
+    reply = stream.stderr.read().decode()  # to its end, with standard input left open: an empty stream would be done before
     stream.communicate()
     assert stream.returncode == code
-    assert "dpjax: stopped" in told
-    assert "is charged to" in told
-    assert "charged again" in told
-    assert "Traceback" not in told
+    assert "dpjax: stopped" in reply
+    assert "is charged to" in reply
+    assert "charged again" in reply
+    assert "Traceback" not in reply
     assert sorted(path.name for path in tmp_path.iterdir()) == ["chain.csv", "ledger.json", "ledger.json.lock"]
 
 
@@ -78,10 +78,10 @@ def test_a_model_that_is_being_written_ends_orderly(tmp_path, number, code):
     process = started(SLOW_FLUSH, "privatize-model", *common, "-o", tmp_path / "out")
     waited_for(process, tmp_path, ".out.writing-*/model.csv")
     process.send_signal(number)
-    told = process.communicate()[1].decode()
+    reply = process.communicate()[1].decode()
     assert process.returncode == code
-    assert "dpjax: stopped" in told
-    assert "Traceback" not in told
+    assert "dpjax: stopped" in reply
+    assert "Traceback" not in reply
     assert sorted(path.name for path in tmp_path.iterdir()) == ["counts.csv", "labels.csv"]
 
 
@@ -119,19 +119,19 @@ def test_a_second_signal_does_not_disturb_the_clearing_up():
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
-def test_a_reader_that_leaves_before_the_release_is_named_is_told_that_it_is_complete(tmp_path):
+def test_a_reader_that_leaves_before_the_release_is_named_reads_that_it_is_complete(tmp_path):
     (tmp_path / "labels.csv").write_text("A\nB\n")
     (tmp_path / "counts.csv").write_text("from,to,count\nA,B,3\nB,A,2\n")
     common = (tmp_path / "counts.csv", "--epsilon", "1", "--delta", "1e-6", "--labels", tmp_path / "labels.csv")
     process = started(PLAIN, "privatize-model", *common, "-o", tmp_path / "out")
     process.stdout.close()
-    told = process.stderr.read().decode()
+    reply = process.stderr.read().decode()
     process.stdin.close()
     process.stderr.close()
     assert process.wait() == 1
-    assert "is complete" in told
-    assert "do not run it again" in told
-    assert "Exception" not in told
+    assert "is complete" in reply
+    assert "do not run it again" in reply
+    assert "Exception" not in reply
     assert (tmp_path / "out" / "model.csv").exists()
 
 
@@ -147,5 +147,5 @@ def test_a_signal_amid_the_imports_ends_orderly(tmp_path):
             time.sleep(0.005)
         time.sleep(0.03 * moment)
         process.send_signal(signal.SIGTERM)
-        said, told = process.communicate()
-        assert (process.returncode, told) in ((143, b"dpjax: stopped by SIGTERM.\n"), (0, b"")), (moment, told, said)
+        said, reply = process.communicate()
+        assert (process.returncode, reply) in ((143, b"dpjax: stopped by SIGTERM.\n"), (0, b"")), (moment, reply, said)

@@ -228,7 +228,7 @@ def test_local_processes_a_failed_cell_and_the_rest_again(process, config, tmp_p
     assert code == 1, complaint
     assert "2 shards: 1 done (2), 1 failed (1)" in printed
     assert f"dpjax: shard 1 did not finish, see {out}/logs/shard-1-of-2.log" in complaint
-    assert "cell mu=0.0 failed: this cell was told to fail" in (out / "logs" / "shard-1-of-2.log").read_text()
+    assert "cell mu=0.0 failed: this cell fails on purpose" in (out / "logs" / "shard-1-of-2.log").read_text()
     poison.unlink()
     before = (out / "logs" / "shard-2-of-2.log").read_text()
     code, printed, complaint = said("--set", f'mechanism.fails_while="{poison}"')

@@ -68,7 +68,7 @@ def test_laplace_attains_epsilon_and_no_more(adjacency):
     assert pmf.sum() == pytest.approx(1, abs=1e-12)
     assert hockey_stick(pmf[20:-20], 1.3 + 1e-9, adjacency == "replace") < 1e-6  # the edges of the cut table alone
     assert hockey_stick(pmf[20:-20], 1.2, adjacency == "replace") > 0.01
-    with pytest.raises(ValueError, match="not below"):
+    with pytest.raises(ValueError, match=r"only for epsilon >= 1\.3: pass that or more"):
         m.exact_delta(1.0)
 
 

@@ -23,7 +23,7 @@ from dpjax.release.model import draw_model
 from dpjax.sweep import compare_counts, count_verdicts
 
 COUNTS = np.array([[50, 30, 20], [12, 60, 28], [15, 25, 40]])
-PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "extending-counts.md"
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "extending.md"
 TOY = "tests.counts.toy_counts:toy"
 
 
@@ -147,9 +147,9 @@ def test_no_release_draws_a_simulated_table(as_a_user_has_it):
     assert isinstance(plan.form, counts.ExactSampler)
     for name in counts.names():
         assert not issubclass(counts.mechanism(name), counts.ExactSampler)
-    with pytest.raises(ValueError, match="A release draws with an ExactSampler"):
+    with pytest.raises(ValueError, match="A release needs an ExactSampler"):
         dataclasses.replace(plan, form=plan.form.mechanism)
-    with pytest.raises(ValueError, match="A release draws with an ExactSampler"):
+    with pytest.raises(ValueError, match="A release needs an ExactSampler"):
         draw_model({}, ("a", "b"), form=plan.form.mechanism, support=np.ones((2, 2), bool), draws=np.zeros(2, int))
     assert get_type_hints(draw_model)["form"] is get_type_hints(Plan)["form"] is counts.ExactSampler  # mypy refuses it too
     with pytest.raises(ValueError, match=r"uniform.* has no exact sampler"):
@@ -189,13 +189,13 @@ def test_names_and_options_are_refused_in_words():
         counts.mechanism("gausian")
     with pytest.raises(ValueError, match=r"\. Its module cannot be imported"):
         counts.mechanism("no.such.module:toy")
-    with pytest.raises(ValueError, match=r"pseudocount is 3\. discrete-laplace has no use for it"):
+    with pytest.raises(ValueError, match=r"pseudocount is 3\. discrete-laplace does not use it"):
         counts.calibrated("discrete-laplace", counts.Target(1.0, 0.0), pseudocount=3)
 
     class Other(counts.UniformGuess):
         name = "toy"
 
-    with pytest.raises(ValueError, match=r"name is 'toy'\. Another mechanism has it"):
+    with pytest.raises(ValueError, match=r"name is 'toy'\. Another mechanism has this name"):
         counts.register(Other)
 
 

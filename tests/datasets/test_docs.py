@@ -1,4 +1,4 @@
-"""The examples of the room's docs page and docstrings run, and print what they say."""
+"""The examples of the package's docs page and docstrings run, and print what they say."""
 
 import contextlib
 import doctest

@@ -62,7 +62,7 @@ def test_labels_above_beside_both_or_none(write, header, side, corner, labels):
         ("a,b\n", ["labels but no numbers"]),
     ],
 )
-def test_what_is_no_square_matrix_of_counts_is_refused(write, refused, content, words):
+def test_a_wrong_matrix_of_counts_is_refused(write, refused, content, words):
     refused(read_count_matrix, "m.csv", *words, path=write("m.csv", content))
 
 

@@ -81,5 +81,5 @@ def test_points_place_every_state_or_are_refused(data):
         (_collection(_feature(1, None)), ["feature 0 is a None"]),
     ],
 )
-def test_what_is_no_collection_of_outlines_is_refused(write, refused, content, words):
+def test_a_wrong_collection_of_outlines_is_refused(write, refused, content, words):
     refused(read_zone_outlines, "z.geojson", *words, path=write("z.geojson", content))

@@ -91,7 +91,7 @@ def test_many_states_make_sparse_counts_few_make_dense(write):
         ("from,to,count\n1,2,9223372036854775807\n2,1,1\n", ["64 bits"]),
     ],
 )
-def test_what_is_no_list_of_counted_pairs_is_refused(write, refused, content, words):
+def test_a_wrong_list_of_counted_pairs_is_refused(write, refused, content, words):
     refused(read_od_counts, "od.csv", *words, path=write("od.csv", content))
 
 
@@ -117,7 +117,7 @@ def test_pairs_with_and_without_a_header(write):
     ("content", "words"),
     [("a,b\na,b,c\n", ["line 2", "needs 2"]), ("a,b\na,\n", ["line 2", "empty cell"]), ("from,to\n", ["no transition"])],
 )
-def test_what_is_no_list_of_pairs_is_refused(write, refused, content, words):
+def test_a_wrong_list_of_pairs_is_refused(write, refused, content, words):
     refused(read_pairs, "p.csv", *words, path=write("p.csv", content))
 
 
@@ -133,5 +133,5 @@ def test_sequences_give_their_transitions_and_themselves(write):
 @pytest.mark.parametrize(
     ("content", "words"), [("a,b\na,,b\n", ["line 2", "empty cell"]), ("a,b,\n", ["line 1"]), ("a\nb\n", ["no transition"])]
 )
-def test_what_is_no_list_of_sequences_is_refused(write, refused, content, words):
+def test_a_wrong_list_of_sequences_is_refused(write, refused, content, words):
     refused(read_sequences, "s.csv", *words, path=write("s.csv", content))

@@ -116,5 +116,5 @@ def test_a_plain_square_matrix_has_numbered_states(write):
         ("from,A,NR\nA,0.5,0.5\n", {}, ["at least two"]),
     ],
 )
-def test_what_is_no_transition_matrix_is_refused(write, refused, content, options, words):
+def test_a_wrong_transition_matrix_is_refused(write, refused, content, options, words):
     refused(read_probability_matrix, *words, path=write("r.csv", content), **options)

@@ -71,7 +71,7 @@ def test_a_table_of_data_inside_another_model(write):
     assert Whole.model_validate_json(whole.model_dump_json()) == whole
 
 
-def test_importing_the_room_loads_neither_jax_nor_pyarrow_nor_pydantic():
+def test_importing_the_package_loads_neither_jax_nor_pyarrow_nor_pydantic():
     heavy = {"jax", "pyarrow", "pydantic", "matplotlib", "pandas"}
     code = f"import sys, dpjax.datasets; assert not {heavy} & set(sys.modules), {heavy} & set(sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -39,7 +39,7 @@ def one():
     return made()
 
 
-def test_counts_as_the_public_model_are_asked_about_and_not_told_to_be_divided():
+def test_counts_as_the_public_model_are_asked_about_and_need_not_be_divided():
     with pytest.raises(ValueError, match=r"(?s)^public_model is .*Is this the sensitive table\?.*public") as refused:
         made(public_model=COUNTS)
     assert "divide" not in str(refused.value)
@@ -73,7 +73,7 @@ def test_no_other_model_is_warned_of(model):
         ({"loss": lambda law: law.mean.sum()}, r"(?s)^loss must take the arguments \(law, pi\)"),
     ],
 )
-def test_a_wrong_argument_of_a_matrix_design_is_named_with_its_mend(changes, words):
+def test_a_wrong_argument_of_a_matrix_design_is_named_with_its_remedy(changes, words):
     with pytest.raises(ValueError, match=words):
         made(**changes)
 
@@ -89,7 +89,7 @@ def test_a_wrong_argument_of_a_matrix_design_is_named_with_its_mend(changes, wor
         ({"loss": lambda: 0.0}, r"(?s)^loss must .*arguments \(errors,\)"),
     ],
 )
-def test_a_wrong_argument_of_a_schedule_is_named_with_its_mend(changes, words):
+def test_a_wrong_argument_of_a_schedule_is_named_with_its_remedy(changes, words):
     with pytest.raises(ValueError, match=words):
         schedule(**changes)
 
@@ -102,7 +102,7 @@ def test_a_wrong_argument_of_a_schedule_is_named_with_its_mend(changes, words):
         (sparse.csr_array(MODEL), r"(?s)^P is .*toarray"),
     ],
 )
-def test_a_wrong_matrix_of_the_first_order_law_is_named_with_its_mend(P, words):
+def test_a_wrong_matrix_of_the_first_order_law_is_named_with_its_remedy(P, words):
     with pytest.raises(ValueError, match=words):
         design.stationary_law(P, 1.0)
 
@@ -133,7 +133,7 @@ def test_a_schedule_changed_by_force_is_not_drawn_from():
         forced.privatize(jax.random.key(0), [0, 1, 2])
     object.__setattr__(forced, "total", 4.0)
     object.__setattr__(forced, "epsilons", forced.epsilons * 0.5)
-    with pytest.raises(ValueError, match="not those of the mechanisms"):
+    with pytest.raises(ValueError, match="differ from those of the mechanisms"):
         forced.privatize(jax.random.key(0), [0, 1, 2])
 
 

@@ -218,7 +218,7 @@ def test_the_self_reading_of_the_diagonal_is_refused_with_its_reason():
     [
         (lambda: shortest_paths(np.ones((2, 3)) / 3), r"chain is \(2, 3\). .*square"),
         (lambda: shortest_paths(np.zeros((0, 0))), r"chain is \(0, 0\)\. "),
-        (lambda: shortest_paths([[0.5, 0.6], [0.5, 0.5]]), r"chain is \{0: 1.1\}. Make these rows sum to 1"),
+        (lambda: shortest_paths([[0.5, 0.6], [0.5, 0.5]]), r"chain is \{0: 1.1\}. Divide each of these rows by its sum"),
         (lambda: shortest_paths([[1.5, -0.5], [0.5, 0.5]]), r"chain is \[1.5, -0.5\]. .*between 0 and 1"),
         (lambda: shortest_paths([[math.nan, 1.0], [0.5, 0.5]]), "chain is .*nan.*between 0 and 1"),
         (lambda: shortest_paths(P3, "johnson"), "method is 'johnson'. Choose among 'auto', 'dijkstra'"),
@@ -233,7 +233,7 @@ def test_the_self_reading_of_the_diagonal_is_refused_with_its_reason():
         (lambda: distances_to(P3, 1), r"targets is 1\. "),
     ],
 )
-def test_bad_input_names_the_argument_the_value_and_the_mend(call, message):
+def test_bad_input_names_the_argument_the_value_and_the_remedy(call, message):
     with pytest.raises(ValueError, match=message):
         call()
 

@@ -239,7 +239,7 @@ def test_every_claim_holds_by_exact_laws_and_the_old_sentence_does_not(made, for
     primary = statement["claims"][0]
     assert (primary["epsilon"], primary["delta"]) == (plan.epsilon, plan.delta)
     attained = support != "private" or form == "discrete-laplace" or (form == "discrete-gaussian" and not persons)
-    if attained or adjacency == "replace":  # elsewhere sums and bounds leave room in tables so small
+    if attained or adjacency == "replace":  # elsewhere sums and bounds are not tight in tables so small
         assert holds(plan, "replace", unit, plan.epsilon, plan.delta) == (adjacency == "replace")
 
 
@@ -478,5 +478,7 @@ def test_no_certificate_speaks_of_persons(relation):
     """A mechanism that protects persons was certified as "any record is added or removed", whatever its relation."""
     neighbours = Neighbours(relation, PersonBound(2))
     mechanism = PseudocountMechanism.calibrate(epsilon=1.0, delta=1e-3, pseudocount=60.0, adjacency=neighbours)
-    with pytest.raises(ValueError, match=r"(?s)^mechanism is .*Certify a mechanism that protects records"):
+    with pytest.raises(
+        ValueError, match=r"(?s)^mechanism is .*A certificate covers records only: pass a mechanism that protects records"
+    ):
         certify(mechanism, 1.0, 1e-3)

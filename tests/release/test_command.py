@@ -28,13 +28,13 @@ def release(call, files):
 
 
 def test_a_release(release, files):
-    code, said, told = release("--private-report", files / "report.txt")
-    assert (code, said) == (0, f"{files / 'out'}\n"), told
-    assert "pseudo-records" in told
+    code, said, reply = release("--private-report", files / "report.txt")
+    assert (code, said) == (0, f"{files / 'out'}\n"), reply
+    assert "pseudo-records" in reply
     stored = read_release(files / "out" / "model.nc")
     assert stored["from"].values.tolist() == ["a", "b", "c"]
     assert float(stored.probability.sel({"from": "c", "to": "a"})) > 0.9
-    public = "".join((files / "out" / name).read_text() for name in ("statement.txt", "statement.json")) + told
+    public = "".join((files / "out" / name).read_text() for name in ("statement.txt", "statement.json")) + reply
     assert "4711" not in public
     assert "4,711" not in public
     report = (files / "report.txt").read_text()
@@ -53,12 +53,12 @@ def test_what_is_printed_does_not_depend_on_the_data(release, files):
 
 def test_the_price_alone_needs_no_records(call, files):
     base = ("--epsilon", 2, "--delta", 0.01, "--labels", files / "labels.csv")
-    code, said, told = call("privatize-model", *base, "--price")
-    assert (code, told) == (0, "")
+    code, said, reply = call("privatize-model", *base, "--price")
+    assert (code, reply) == (0, "")
     assert "pseudo-records" in said
-    code, _, told = call("privatize-model", *base)
+    code, _, reply = call("privatize-model", *base)
     assert code == 2
-    assert "COUNTS, --out are not given. Give the file of the records and the folder to write" in told
+    assert "COUNTS, --out are not given. Give the file of the records and the folder to write" in reply
 
 
 def test_supports_forms_and_adjacencies(release, files):
@@ -76,10 +76,10 @@ def test_hostile_records_leave_no_file_and_no_word(release, files, monkeypatch, 
     if trace:
         monkeypatch.setenv("DPJAX_TRACEBACK", "1")
     (files / "bad.csv").write_text("from,to\n" + "a,b\n" * 1000 + f"{SECRET},b\n")
-    code, said, told = release("--private-report", files / "report.txt", counts="bad.csv")
+    code, said, reply = release("--private-report", files / "report.txt", counts="bad.csv")
     assert (code, said) == (2, "")
-    assert "line 1002: a label that is not in the public list" in told
-    assert SECRET not in told
+    assert "line 1002: a label that is not in the public list" in reply
+    assert SECRET not in reply
     assert sorted(path.name for path in files.iterdir()) == ["bad.csv", "labels.csv", "trips.csv"]
     assert release("--outside", "drop", counts="bad.csv")[0] == 0
 
@@ -89,15 +89,15 @@ def test_wrong_calls(release, call, files):
     for more, said in (
         (("--adjacency", "swap"), "'--adjacency': Value error, 'swap' is not one of 'replace', 'add-remove'"),
         (("--epsilon", -1), "--epsilon must be positive"),
-        (("--form", "paper"), "--eta is not given. Give the public floor"),
+        (("--form", "paper"), "--eta is not given. Pass the public floor"),
         (("--ledger", files / "new.json"), "--data-set is not given. Give the name of the ledger's data set"),
         (("--data-set", "x"), "--ledger is not given. Give the ledger's file"),
         (("--layout", "rows"), "'--layout': Value error, 'rows' is not one of 'auto'"),
     ):
-        code, _, told = release(*more)
+        code, _, reply = release(*more)
         assert code == 2, more
-        assert said in told
-    assert "It exists already" in release(out="there")[2]
+        assert said in reply
+    assert "It already exists" in release(out="there")[2]
     assert release(counts="none.csv")[0] == 2
     assert release(counts=".")[0] == 2
     assert sorted(path.name for path in files.iterdir()) == ["labels.csv", "there", "trips.csv"]
@@ -107,12 +107,12 @@ def test_wrong_calls(release, call, files):
 def test_the_ledger_is_charged_before_anything_is_written(release, files):
     account = ("--ledger", files / "ledger.json", "--data-set", "trips", "--budget-epsilon", 5, "--budget-delta", 0.05)
     for out in ("o1", "o2"):
-        code, _, told = release(*account, out=out)
-        assert code == 0, told
-    assert "left: epsilon 1, delta 0.03" in told
-    code, _, told = release(*account, out="o3")
+        code, _, reply = release(*account, out=out)
+        assert code == 0, reply
+    assert "left: epsilon 1, delta 0.03" in reply
+    code, _, reply = release(*account, out="o3")
     assert code == 2
-    assert "has 1 of its epsilon left" in told
+    assert "has 1 of its epsilon left" in reply
     assert not (files / "o3").exists()
     assert len(json.loads((files / "ledger.json").read_text())["releases"]) == 2
 
@@ -133,9 +133,9 @@ def test_a_refused_release_leaves_no_ledger(release, files):
         (("--ledger", files / "none" / "l.json"), f"--ledger is '{files / 'none' / 'l.json'}'. Its folder does not exist"),
         (("--ledger", files / "damaged.json"), f"--ledger is '{files / 'damaged.json'}'. {damage}"),
     ):
-        code, said_out, told = release(*account, **more) if isinstance(more, dict) else release(*account, *more)
-        assert (code, said_out) == (2, ""), told
-        assert said in told
+        code, said_out, reply = release(*account, **more) if isinstance(more, dict) else release(*account, *more)
+        assert (code, said_out) == (2, ""), reply
+        assert said in reply
         assert not list(files.glob("ledger.json*")), more
         assert not (files / "out").exists()
     assert release(*account)[0] == 0
@@ -146,12 +146,12 @@ def test_a_failed_write_is_charged_and_leaves_nothing(release, files, monkeypatc
     from dpjax import _atomic as output
 
     monkeypatch.setattr(output, "flush", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-    code, said, told = release(
+    code, said, reply = release(
         "--ledger", files / "ledger.json", "--data-set", "trips", "--budget-epsilon", 5, "--budget-delta", 0.05
     )
     assert (code, said) == (1, "")
-    assert "No space left on device. nothing was written. The release was drawn, and is charged to" in told
-    assert "a new run spends again" in told
+    assert "No space left on device. nothing was written. The release was drawn, and is charged to" in reply
+    assert "a new run spends again" in reply
     assert not [path for path in files.iterdir() if "out" in path.name]
     assert len(json.loads((files / "ledger.json").read_text())["releases"]) == 1
 
@@ -172,12 +172,12 @@ def test_what_stops_a_charged_release_says_what_is_there_and_what_was_spent(rele
     ):
         out = {"write_private": "o1", "write_release": "o2"}[name]
         monkeypatch.setattr(package, name, fail)
-        found, said, told = release(*account, "--private-report", files / "report.txt", out=out)
-        assert (found, said) == (code, ""), told
-        assert there in told
-        assert "is charged to" in told
-        assert "a new run spends again" in told
-        assert "continues from there" not in told
+        found, said, reply = release(*account, "--private-report", files / "report.txt", out=out)
+        assert (found, said) == (code, ""), reply
+        assert there in reply
+        assert "is charged to" in reply
+        assert "a new run spends again" in reply
+        assert "continues from there" not in reply
     assert len(json.loads((files / "ledger.json").read_text())["releases"]) == 2
     assert (files / "o1" / "model.csv").exists()
     assert not (files / "o2").exists()
@@ -211,7 +211,7 @@ sys.exit(main(["privatize-model", "trips.csv", "--labels", "labels.csv", "--epsi
 
 
 @pytest.mark.parametrize(("closed", "releases"), [("Plan.price", 0), ("Plan.draw", 1)])
-def test_words_that_nobody_reads_do_not_make_a_release_a_wrong_call(files, closed, releases):
+def test_output_that_nobody_reads_does_not_make_a_release_a_wrong_call(files, closed, releases):
     """Both streams are one pipe whose reader goes away: before the price, so that nothing is released, or as the model is drawn."""
     import os
     import subprocess
@@ -243,9 +243,9 @@ sys.exit(main())"""
 
 
 def test_a_folder_is_not_taken_for_records(release, files):
-    code, _, told = release(counts="")
+    code, _, reply = release(counts="")
     assert code == 2
-    assert "It is a folder: give a file" in told
+    assert "It is a folder: give a file" in reply
 
 
 CLASHES = {
@@ -280,9 +280,9 @@ def test_files_that_clash_or_cannot_be_are_refused_before_the_records_are_read(c
     before = {path: path.read_bytes() for path in files.iterdir() if path.is_file()}
     base = ("privatize-model", "trips.csv", "--epsilon", 2, "--delta", 0.01, "--labels", "labels.csv", "-o", "out")
     account = ("--data-set", "x", "--budget-epsilon", 5, "--budget-delta", 0.1) if "--ledger" in CLASHES[name] else ()
-    code, said, told = call(*base, *account, *CLASHES[name])
-    assert (code, said) == (2, ""), told
-    assert "Traceback" not in told
+    code, said, reply = call(*base, *account, *CLASHES[name])
+    assert (code, said) == (2, ""), reply
+    assert "Traceback" not in reply
     assert {path: path.read_bytes() for path in files.iterdir() if path.is_file()} == before
     assert sorted(path.name for path in files.iterdir() if path.is_dir()) == ["sub"]
 
@@ -294,7 +294,7 @@ def test_no_value_of_a_record_changes_what_is_said_or_the_exit_code(release, fil
     import pyarrow.parquet as pq
 
     (files / "labels.csv").write_text("1\n2\n3\n")
-    told = []
+    reply = []
     for number, value in enumerate((1.0, None, float("nan"), 1.5, 1e300, float("inf"), -4711.0)):
         path = files / f"{number}.{kind}"
         if kind == "parquet":
@@ -302,13 +302,13 @@ def test_no_value_of_a_record_changes_what_is_said_or_the_exit_code(release, fil
         else:
             path.write_text(f"from,to\n1,2\n{'1' if value == 1 else '' if value is None else value},3\n")
         found = release("--outside", "drop", counts=path.name, out=f"out{number}")
-        told.append((found[0], found[2]))
+        reply.append((found[0], found[2]))
         if number:
             code, said, why = release(counts=path.name, out="stopped")
             assert (code, said) == (2, "")
             assert why.splitlines()[-1].endswith("a label that is not in the public list of labels.")
             assert "4711" not in why
-    assert set(told) == {(0, told[0][1])}
+    assert set(reply) == {(0, reply[0][1])}
 
 
 def test_progress_on_a_terminal_alone_and_of_bytes_alone(release, files, monkeypatch):

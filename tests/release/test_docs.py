@@ -22,7 +22,7 @@ def test_the_page_runs(tmp_path, capsys):
 
 
 def test_the_docstrings_run():
-    assert doctest.testmod(_exact) == (0, 2)
+    assert doctest.testmod(_exact) == (0, 3)
     assert doctest.testmod(secret) == (0, 4)
-    assert doctest.testmod(accountant) == (0, 2)
+    assert doctest.testmod(accountant) == (0, 4)
     assert doctest.testmod(statement) == (0, 2)

@@ -125,7 +125,7 @@ def test_a_damaged_ledger_is_not_trusted(tmp_path, name):
     assert path.read_bytes() == before
 
 
-def test_what_is_no_file_or_cannot_be_read_is_no_ledger(tmp_path, monkeypatch):
+def test_a_wrong_or_unreadable_file_is_no_ledger(tmp_path, monkeypatch):
     (tmp_path / "folder").mkdir()
     refused(tmp_path / "folder")
     os.mkfifo(tmp_path / "pipe")
@@ -208,9 +208,9 @@ charge(path, "taxis", "replace", amount, budget=budget)"""
             both = [subprocess.Popen(command, cwd=folder, env=env, text=True, **pipes) for _ in range(2)]
             assert [one.stdout.readline() for one in both] == ["checked\n"] * 2
             assert not (folder / "l.json").exists()
-        told = [one.communicate()[1] for one in both]
-        assert sorted(one.returncode for one in both) == [0] * together + [1] * (2 - together), told
-        assert sum("of its epsilon left" in words for words in told) == 2 - together
+        reply = [one.communicate()[1] for one in both]
+        assert sorted(one.returncode for one in both) == [0] * together + [1] * (2 - together), reply
+        assert sum("of its epsilon left" in words for words in reply) == 2 - together
         assert [release["epsilon"] for release in json.loads((folder / "l.json").read_text())["releases"]] == [
             float(spends)
         ] * together

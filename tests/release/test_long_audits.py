@@ -31,7 +31,7 @@ pytestmark = pytest.mark.slow
 AUDITED = 50_000
 
 
-def told(name, proved, best=None):
+def reply(name, proved, best=None):
     """What the draws proved."""
     print(f"{name}: epsilon is at least {proved:.3f}" + ("" if best is None else f"; at most {best:.3f} could be proved"))
     return proved
@@ -46,14 +46,14 @@ def test_every_kind_of_replacement_stays_under_the_claim(name, tmp_path):
     plan = plan_of(draws=None)
     best = optimum(plan, *PAIRS[name])
     assert best <= EPSILON
-    assert 0.5 * best < told(name, bound(plan, *PAIRS[name], AUDITED, draw=from_a_file(plan, tmp_path)), best) <= best
+    assert 0.5 * best < reply(name, bound(plan, *PAIRS[name], AUDITED, draw=from_a_file(plan, tmp_path)), best) <= best
 
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_every_kind_of_replacement_with_private_selection(name, tmp_path):
     """The same with the support found privately (706 draws a row)."""
     plan = plan_of("private", draws=None)
-    assert told(name, selected_bound(plan, *PAIRS[name], 20_000, draw=from_a_file(plan, tmp_path))) <= EPSILON
+    assert reply(name, selected_bound(plan, *PAIRS[name], 20_000, draw=from_a_file(plan, tmp_path))) <= EPSILON
 
 
 @pytest.mark.parametrize("name", ONE_MORE)
@@ -62,18 +62,18 @@ def test_adding_and_removing_a_record(name, tmp_path):
     plan = plan_of(adjacency="add-remove", draws=None)
     best = optimum(plan, *ONE_MORE[name])
     assert best <= EPSILON
-    assert 0.5 * best < told(name, bound(plan, *ONE_MORE[name], AUDITED, draw=from_a_file(plan, tmp_path)), best) <= best
+    assert 0.5 * best < reply(name, bound(plan, *ONE_MORE[name], AUDITED, draw=from_a_file(plan, tmp_path)), best) <= best
 
 
 @pytest.mark.parametrize("name", ONE_MORE)
 def test_adding_and_removing_a_record_with_private_selection(name, tmp_path):
     plan = plan_of("private", "add-remove", draws=None)
-    assert told(name, selected_bound(plan, *ONE_MORE[name], 20_000, draw=from_a_file(plan, tmp_path))) <= EPSILON
+    assert reply(name, selected_bound(plan, *ONE_MORE[name], 20_000, draw=from_a_file(plan, tmp_path))) <= EPSILON
 
 
 def test_the_audit_sees_most_of_what_is_spent():
     """At the worst pair the bound comes within a half of the claim, so that a pass says something."""
-    assert told("within a row", bound(plan_of(draws=None), *PAIRS["within a row"], 60_000)) > 0.5 * EPSILON
+    assert reply("within a row", bound(plan_of(draws=None), *PAIRS["within a row"], 60_000)) > 0.5 * EPSILON
 
 
 # The delta of private supports, by a fixed event: `auditing` has the parameters, the chances of each event and the power. Each right release fails

@@ -34,11 +34,11 @@ def publish(call, *more):
 @pytest.mark.parametrize("size", ["1 MiB", "200MiB", "1024"])
 def test_a_release_that_needs_more_memory_is_refused_before_it_is_read_or_charged(call, folder, monkeypatch, size):
     monkeypatch.setattr(release, "read_records", lambda *_, **__: pytest.fail("the records were read"))
-    code, said, told = publish(call, "--memory", size)
+    code, said, reply = publish(call, "--memory", size)
     assert (code, said) == (2, "")
-    assert "--memory is" in told
-    assert "MiB may be needed: take fewer labels" in told
-    assert "nothing was read or charged" in told
+    assert "--memory is" in reply
+    assert "MiB may be needed: take fewer labels" in reply
+    assert "nothing was read or charged" in reply
     assert not (folder / "l.json").exists()
     assert not (folder / "out").exists()
 
@@ -53,32 +53,32 @@ def test_what_a_ledger_holds_stays(call, folder):
 
 def test_little_free_memory_or_disk_is_refused(call, folder, monkeypatch):
     monkeypatch.setattr(needs, "available_memory", lambda: 2**26)
-    code, _, told = publish(call)
+    code, _, reply = publish(call)
     assert code == 2
-    assert "the free memory is '64.0 MiB'. 256.0 MiB may be needed" in told
+    assert "the free memory is '64.0 MiB'. 256.0 MiB may be needed" in reply
     monkeypatch.undo()
     monkeypatch.chdir(folder)
     monkeypatch.setattr(needs.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 1000})())
-    code, _, told = publish(call)
+    code, _, reply = publish(call)
     assert code == 2
-    assert "the free space on the disk is" in told
+    assert "the free space on the disk is" in reply
     assert not (folder / "l.json").exists()
 
 
 def test_a_stream_that_needs_more_memory_is_refused_before_it_is_read_or_charged(call, folder):
     base = ("--chain", "chain.csv", "--epsilon", "1", "--rho", "1", "-o", "private.txt", *ACCOUNT)
-    code, said, told = call("privatize-trajectory", "stream.txt", *base, "--memory", "1 MiB")
+    code, said, reply = call("privatize-trajectory", "stream.txt", *base, "--memory", "1 MiB")
     assert (code, said) == (2, "")
-    assert "--memory is '1.0 MiB'. 256.0 MiB may be needed" in told
-    assert "nothing was charged" in told
+    assert "--memory is '1.0 MiB'. 256.0 MiB may be needed" in reply
+    assert "nothing was charged" in reply
     assert not (folder / "l.json").exists()
     assert call("privatize-trajectory", "stream.txt", *base, "--memory", "8 GiB")[0] == 0
 
 
 def test_words_that_are_no_size(call, folder):
-    code, _, told = publish(call, "--memory", "much")
+    code, _, reply = publish(call, "--memory", "much")
     assert code == 2
-    assert "--memory is 'much'. Give bytes" in told
+    assert "--memory is 'much'. Give bytes" in reply
 
 
 @pytest.mark.parametrize("n", [60, 200])
@@ -142,9 +142,9 @@ def test_a_draw_that_runs_out_of_memory_says_what_was_charged_and_that_nothing_w
         raise MemoryError
 
     monkeypatch.setattr("dpjax.release.plan.draw_model", fail)
-    code, said, told = publish(call)
+    code, said, reply = publish(call)
     assert (code, said) == (1, "")
-    assert "there is not enough memory. nothing was written. The release was drawn, and is charged to l.json" in told
+    assert "there is not enough memory. nothing was written. The release was drawn, and is charged to l.json" in reply
     assert len(json.loads((folder / "l.json").read_text())["releases"]) == 1
 
 

@@ -173,11 +173,11 @@ def test_the_command_takes_each_mechanism(call, tmp_path):
     base = ("privatize-model", tmp_path / "trips.csv", "--epsilon", 1, "--labels", tmp_path / "labels.csv")
     gaussian = ("--delta", 1e-6)
     for name, more in (("discrete-laplace", ()), ("laplace", ()), ("discrete-gaussian", gaussian), ("gaussian", gaussian)):
-        code, _, told = call(*base, "--mechanism", name, *more, "-o", tmp_path / name)
-        assert code == 0, told
+        code, _, reply = call(*base, "--mechanism", name, *more, "-o", tmp_path / name)
+        assert code == 0, reply
         assert read_release(tmp_path / name / "model.nc").noisy_count.shape == (2, 2)
         assert float(error_bars(tmp_path / name).upper.max()) <= 1
     assert call(*base, "--mechanism", "geometric", "-o", tmp_path / "x")[0] == 2
-    code, _, told = call(*base, "--mechanism", "discrete-laplace", "--form", "paper", "-o", tmp_path / "x")
+    code, _, reply = call(*base, "--mechanism", "discrete-laplace", "--form", "paper", "-o", tmp_path / "x")
     assert code == 2
-    assert "The paper's form needs --mechanism pseudocount" in told
+    assert "The paper's form needs --mechanism pseudocount" in reply

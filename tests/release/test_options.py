@@ -40,9 +40,9 @@ def model(call, tmp_path, monkeypatch):
 @pytest.mark.parametrize("option", NUMBERS)
 def test_a_number_that_is_none_is_refused_by_the_name_of_its_option(model, tmp_path, option):
     for value in NUMBERS[option]:
-        code, said, told = model(*WITH.get(option, ()), option, value)
+        code, said, reply = model(*WITH.get(option, ()), option, value)
         assert (code, said) == (2, ""), (option, value)
-        last = told.splitlines()[-1]
+        last = reply.splitlines()[-1]
         shown = str(float(value)) if option not in ("--row-cells", "--resolution", "--records-per-person", "--per-row") else value
         assert re.fullmatch(rf"dpjax: error: {option} (is|must be positive and finite, got) {re.escape(shown)}\. \S.*", last), last
     assert not (tmp_path / "out").exists()
@@ -50,16 +50,19 @@ def test_a_number_that_is_none_is_refused_by_the_name_of_its_option(model, tmp_p
 
 @pytest.mark.parametrize("option", NUMBERS)
 def test_text_in_the_place_of_a_number(model, option):
-    code, _, told = model(*WITH.get(option, ()), option, "Xyzzy")
+    code, _, reply = model(*WITH.get(option, ()), option, "Xyzzy")
     assert code == 2
-    assert f"Invalid value for '{option}'" in " ".join(told.split())
+    assert f"Invalid value for '{option}'" in " ".join(reply.split())
 
 
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (("--pseudocount", 0.01), r"--epsilon, --delta is .* a larger pseudocount is needed"),
-        (("--mechanism", "discrete-gaussian", "--epsilon", 1e-9, "--delta", 1e-6), r"--epsilon, --delta is .* raise them"),
+        (("--pseudocount", 0.01), r"--epsilon, --delta is .* raise pseudocount"),
+        (
+            ("--mechanism", "discrete-gaussian", "--epsilon", 1e-9, "--delta", 1e-6),
+            r"--epsilon, --delta is .* raise epsilon or delta",
+        ),
         (
             ("--support", "private", "--epsilon", 1e-9, "--support-share", 1e-6),
             r"--epsilon, --delta is .* raise epsilon, delta or the share",
@@ -71,9 +74,9 @@ def test_text_in_the_place_of_a_number(model, option):
     ],
 )
 def test_numbers_that_do_not_go_together(model, more, said):
-    code, _, told = model(*more, "--price")
+    code, _, reply = model(*more, "--price")
     assert code == 2
-    assert re.search(said, told), told
+    assert re.search(said, reply), reply
 
 
 def test_the_extremes_that_are_allowed_have_a_price(model):
@@ -85,8 +88,8 @@ def test_the_extremes_that_are_allowed_have_a_price(model):
         ("--pseudocount", 1e9),
         ("--delta", 1e-300),
     ):
-        code, said, told = model(*more, "--price")
-        assert code == 0, (more, told)
+        code, said, reply = model(*more, "--price")
+        assert code == 0, (more, reply)
         assert "nan" not in said
 
 
@@ -102,7 +105,7 @@ def test_the_extremes_that_are_allowed_have_a_price(model):
 )
 def test_the_numbers_of_compare(call, tmp_path, option, values):
     for value in values:
-        code, said, told = call("compare", "grades", option, value, "-o", tmp_path / "out")
-        assert (code, said) == (2, ""), (option, value, told)
-        assert re.search(rf"^dpjax: error: {option} is ", told, re.MULTILINE), (value, told)
+        code, said, reply = call("compare", "grades", option, value, "-o", tmp_path / "out")
+        assert (code, said) == (2, ""), (option, value, reply)
+        assert re.search(rf"^dpjax: error: {option} is ", reply, re.MULTILINE), (value, reply)
     assert not (tmp_path / "out").exists()

@@ -79,7 +79,7 @@ def test_a_place_is_tried_before_it_is_used(tmp_path):
     for wrong, said in (
         ("n" * 300, "Nothing can be written there"),
         ("no/new", "folder does not exist"),
-        (".", "It exists already"),
+        (".", "It already exists"),
     ):
         with pytest.raises(ValueError, match=rf"^--out is .*{said}"):
             check_usable(tmp_path / wrong, "--out")
@@ -103,9 +103,9 @@ def test_what_is_there_is_not_touched(tmp_path, written):
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     (tmp_path / "file").write_text("mine")
     for name in ("link", "file"):
-        with pytest.raises(ValueError, match="It exists already"):
+        with pytest.raises(ValueError, match="It already exists"):
             write_release(model, plan.statement(), tmp_path / name)
-        with pytest.raises(ValueError, match="It exists already"):
+        with pytest.raises(ValueError, match="It already exists"):
             write_private(tmp_path / name, "text")
     with pytest.raises(ValueError, match="Its folder does not exist"):
         write_release(model, plan.statement(), tmp_path / "no" / "out")

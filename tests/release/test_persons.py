@@ -227,16 +227,16 @@ def test_the_command_for_persons(call, trips, tmp_path):
     (tmp_path / "labels.csv").write_text("a\nb\nc\n")
     base = ("privatize-model", trips, "--epsilon", 2, "--delta", 0.01, "--labels", tmp_path / "labels.csv", "--row-records", 50)
     persons = ("--person-column", "who", "--records-per-person", 3, "--per-row", 2)
-    code, _, told = call(
+    code, _, reply = call(
         *base, *persons, "--support", "private", "-o", tmp_path / "out", "--private-report", tmp_path / "report.txt"
     )
-    assert code == 0, told
-    assert "Persons are protected: at most 3 records of a person are kept and 2 in a row" in told
+    assert code == 0, reply
+    assert "Persons are protected: at most 3 records of a person are kept and 2 in a row" in reply
     assert "beyond what is kept of a person, dropped: 48" in (tmp_path / "report.txt").read_text()
     assert "persons are not" not in (tmp_path / "out" / "statement.txt").read_text()
-    code, _, told = call(*base, "--person-column", "who", "-o", tmp_path / "two")
+    code, _, reply = call(*base, "--person-column", "who", "-o", tmp_path / "two")
     assert code == 2
-    assert "Give both or neither" in told
+    assert "Give both or neither" in reply
 
 
 def shares(counts):
@@ -333,6 +333,6 @@ def test_the_bound_takes_little_memory_however_far_epsilon_is_from_the_losses(ep
 def test_a_target_that_no_person_can_have_is_refused_soon(epsilon, delta, m):
     """The first did not end within minutes. Soon is a minute of the processor, some 2 s on a free one."""
     began = time.process_time()
-    with pytest.raises(ValueError, match="No pseudo-count reaches it"):
+    with pytest.raises(ValueError, match="No pseudo-count reaches this pair"):
         Plan.make(("a", "b", "c"), form="theorem7", epsilon=epsilon, delta=delta, records_per_person=m, per_row=m)
     assert time.process_time() - began < 60

@@ -86,7 +86,7 @@ def test_no_value_of_a_label_is_a_fault_of_the_file_in_text_or_parquet(tmp_path,
             assert str(caught.value) == f"{path}, line {line}: a label that is not in the public list of labels"
 
 
-def test_spaces_kinds_of_text_and_what_is_no_text_in_parquet(tmp_path):
+def test_spaces_kinds_of_text_and_other_types_in_parquet(tmp_path):
     pa = pytest.importorskip("pyarrow")
 
     labels = [" a", "b ", "a", None, "", "c\0", "b"]
@@ -124,18 +124,18 @@ def test_columns_of_another_kind_are_refused_by_their_type_alone(tmp_path):
     assert read_records(path, LABELS, outside="drop").dropped.total() == 1
 
 
-def test_progress_is_told_the_bytes_of_the_file_whatever_is_in_it(tmp_path):
+def test_progress_gets_the_bytes_of_the_file_whatever_is_in_it(tmp_path):
     long = "from,to\n" + "a,b\n" * 300_000
     plain, zipped = write(tmp_path, long), write(tmp_path, gzip.compress(long.encode()), "long.csv.gz")
     for path in (plain, zipped):
-        told = []
-        assert read_records(path, LABELS, progress=told.append).counts[0, 1] == 300_000
-        assert sum(told) == path.stat().st_size
-        assert max(told) <= 1 << 20
-    told = []
+        reply = []
+        assert read_records(path, LABELS, progress=reply.append).counts[0, 1] == 300_000
+        assert sum(reply) == path.stat().st_size
+        assert max(reply) <= 1 << 20
+    reply = []
     path = parquet(tmp_path, **{"from": ["a"] * 9, "to": ["b"] * 9})
-    assert read_records(path, LABELS, progress=told.append).counts[0, 1] == 9
-    assert sum(told) >= path.stat().st_size / 2
+    assert read_records(path, LABELS, progress=reply.append).counts[0, 1] == 9
+    assert sum(reply) >= path.stat().st_size / 2
 
 
 def test_counts_up_to_2_63_add_up_beyond_it(tmp_path):
@@ -177,10 +177,10 @@ def test_hostile_files_are_refused_with_a_line_and_without_content(tmp_path, nam
     path = write(tmp_path, content)
     with pytest.raises(RecordError) as caught:
         read_records(path, LABELS)
-    told = "".join(traceback.format_exception(caught.value, chain=True))
+    reply = "".join(traceback.format_exception(caught.value, chain=True))
     assert said in str(caught.value)
-    assert SECRET not in told
-    assert "4711" not in told
+    assert SECRET not in reply
+    assert "4711" not in reply
     assert caught.value.__context__ is None
     assert caught.value.__cause__ is None
 

@@ -80,12 +80,12 @@ def test_a_ledger_is_charged_for_the_group_or_refuses(call, tmp_path):
     ledger = tmp_path / "ledger.json"
     account = ("--ledger", ledger, "--data-set", "walks", "--budget-epsilon", "9", "--budget-delta", "1e-3")
     chain = ("--chain-epsilon", "0.5", "--chain-delta", "1e-6")
-    code, out, told = call(b"A\n", *account, *chain)
+    code, out, reply = call(b"A\n", *account, *chain)
     assert (code, out) == (2, b"")
-    assert "The chain has no finite charge" in told
+    assert "The chain has no finite charge" in reply
     assert not ledger.exists()
-    code, _, told = call(b"A\n", *account, *chain, "--chain-adjacency", "replace")
-    assert code == 0, told
+    code, _, reply = call(b"A\n", *account, *chain, "--chain-adjacency", "replace")
+    assert code == 0, reply
     stored = json.loads(ledger.read_text())["releases"]
     assert [release["epsilon"] for release in stored] == [1.5, 1.0]
     assert stored[0]["delta"] == pytest.approx(1e-6 * math.expm1(1.5) / math.expm1(0.5), rel=2e-5)

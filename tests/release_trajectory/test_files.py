@@ -29,9 +29,9 @@ def here(tmp_path, chain_file):
 def test_no_file_is_overwritten_nor_charged_for(call, here, option, name):
     before = {path.name: path.read_bytes() for path in here.iterdir() if path.exists()}
     ledger = ("--ledger", here / "ledger.json", "--data-set", "d", "--budget-epsilon", "5", "--budget-delta", "0")
-    code, out, told = call(b"", here / "stream.txt", option, here / name, *ledger)
+    code, out, reply = call(b"", here / "stream.txt", option, here / name, *ledger)
     assert (code, out) == (2, b"")
-    assert "It exists already: give a new name" in told
+    assert "It already exists: choose a new name" in reply
     assert {path.name: path.read_bytes() for path in here.iterdir() if path.exists()} == before
 
 
@@ -45,9 +45,9 @@ def test_files_of_one_command_are_different_ones(call, here):
         ("--ledger", here / "hard", *budget),
         ("--ledger", here / "soft", *budget),
     ):
-        code, out, told = call(b"", here / "stream.txt", *arguments)
-        assert (code, out) == (2, b""), told
-        assert "It is the same file as" in told
+        code, out, reply = call(b"", here / "stream.txt", *arguments)
+        assert (code, out) == (2, b""), reply
+        assert "It is the same file as" in reply
     assert not (here / "new").exists()
     assert not (here / "new.lock").exists()
 
@@ -55,27 +55,27 @@ def test_files_of_one_command_are_different_ones(call, here):
 def test_nothing_is_charged_before_the_output_is_proved_writable(call, here, tmp_path):
     ledger = tmp_path / "ledger.json"
     account = ("--ledger", ledger, "--data-set", "d", "--budget-epsilon", "5", "--budget-delta", "0")
-    code, _, told = call(b"A\n", *account, "-o", here / "absent" / "out")
+    code, _, reply = call(b"A\n", *account, "-o", here / "absent" / "out")
     assert code == 2
-    assert "Its folder does not exist" in told
+    assert "Its folder does not exist" in reply
     long = here / ("x" * 250)  # the name fits, that of the temporary file does not
-    code, _, told = call(b"A\n", *account, "-o", long)
+    code, _, reply = call(b"A\n", *account, "-o", long)
     assert code == 2
-    assert "error: --out is '" in told
-    assert "Nothing can be written there (File name too long): give another place" in told
-    assert "continues from there" not in told
+    assert "error: --out is '" in reply
+    assert "Nothing can be written there (File name too long): choose another path" in reply
+    assert "continues from there" not in reply
     assert not list(tmp_path.glob("ledger*"))
 
 
 def test_after_a_charge_the_error_says_what_is_spent(call, here):
     ledger = here / "ledger.json"
     account = ("--ledger", ledger, "--data-set", "d", "--budget-epsilon", "5", "--budget-delta", "0")
-    code, _, told = call(b"A\nSECRET\n", *account, "-o", here / "out", "--statement", here / "said.json")
+    code, _, reply = call(b"A\nSECRET\n", *account, "-o", here / "out", "--statement", here / "said.json")
     assert code == 2
-    assert f"epsilon 1, delta 0 is charged to {ledger} and stays charged" in told
-    assert "is not made: a new run with the same stream is a second release, and charged again" in told
-    assert "continues from there" not in told
-    assert "SECRET" not in told
+    assert f"epsilon 1, delta 0 is charged to {ledger} and stays charged" in reply
+    assert "is not made: a new run with the same stream is a second release, and charged again" in reply
+    assert "continues from there" not in reply
+    assert "SECRET" not in reply
     assert not (here / "out").exists()
     assert not (here / "said.json").exists()
 
@@ -83,10 +83,10 @@ def test_after_a_charge_the_error_says_what_is_spent(call, here):
 def test_a_full_disk_says_what_was_released(start, chain_file):
     with open("/dev/full", "wb") as full:
         process = start("privatize-trajectory", "--chain", chain_file, *OPTIONS, stdout=full)
-        told = process.communicate(b"A\n")[1].decode()
+        reply = process.communicate(b"A\n")[1].decode()
     assert process.returncode == 1
-    assert "No space left on device. What was written was released" in told
-    assert "continues from there" not in told
+    assert "No space left on device. What was written was released" in reply
+    assert "continues from there" not in reply
 
 
 def shell(script, *names, data=b"A\nB\n"):
@@ -136,9 +136,9 @@ def test_a_file_that_appears_meanwhile_is_left_alone(start, chain_file, here):
     while not list(here.glob("out.writing-*")):
         assert process.poll() is None
     (here / "out").write_text("mine")
-    told = process.communicate()[1].decode()
+    reply = process.communicate()[1].decode()
     assert process.returncode == 1
-    assert f"cannot write {here / 'out'}: File exists" in told
+    assert f"cannot write {here / 'out'}: File exists" in reply
     assert (here / "out").read_text() == "mine"
     assert not list(here.glob("*.writing-*"))
 
@@ -154,14 +154,14 @@ def test_a_temporary_file_has_the_mode_of_the_final_one(start, chain_file, here)
     assert stat.S_IMODE(out.stat().st_mode) == mode == 0o640
 
 
-def test_a_reducible_chain_is_told_what_the_command_offers(call, tmp_path):
+def test_the_message_on_a_reducible_chain_names_what_the_command_offers(call, tmp_path):
     path = tmp_path / "two.csv"
     path.write_text("from,to,count\nA,B,3\nB,A,1\nB,C,2\n")
-    code, _, told = call(b"A\n", "--chain", path)
+    code, _, reply = call(b"A\n", "--chain", path)
     assert code == 2
     said = "in which not every state reaches every other (2 classes, the largest of 2 states)'. Add --largest-class"
-    assert told.startswith(f"dpjax: error: --chain is '{path}, {said}")
-    assert "largest_class()" not in told
+    assert reply.startswith(f"dpjax: error: --chain is '{path}, {said}")
+    assert "largest_class()" not in reply
     code, out, _ = call(b"A\nB\n", "--chain", path, "--largest-class")
     assert code == 0
     assert set(out.split()) <= {b"A", b"B"}

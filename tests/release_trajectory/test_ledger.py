@@ -11,13 +11,13 @@ def test_streams_are_charged_and_a_released_chain_once(call, tmp_path):
     ledger = tmp_path / "ledger.json"
     account = ("--ledger", ledger, "--data-set", "walks", "--budget-epsilon", "2.6", "--budget-delta", "1e-5")
     for left in ("1.1", "0.1"):
-        code, out, told = call(b"A\nB\n", *account, "--chain-statement", said)
-        assert code == 0, told
+        code, out, reply = call(b"A\nB\n", *account, "--chain-statement", said)
+        assert code == 0, reply
         assert out.count(b"\n") == 2
-        assert f"left: epsilon {left}, delta 9e-06" in told
-    code, out, told = call(b"A\nB\n", *account, "--chain-statement", said)
+        assert f"left: epsilon {left}, delta 9e-06" in reply
+    code, out, reply = call(b"A\nB\n", *account, "--chain-statement", said)
     assert (code, out) == (2, b"")
-    assert "has 0.1 of its epsilon left" in told
+    assert "has 0.1 of its epsilon left" in reply
     stored = json.loads(ledger.read_text())
     assert [release["epsilon"] for release in stored["releases"]] == [0.5, 1.0, 1.0]
     assert stored["adjacency"].startswith("trajectories within 3 nats on the lengths ")
@@ -27,9 +27,9 @@ def test_a_stream_that_fails_has_spent_and_another_radius_does_not_add(call, tmp
     account = ("--ledger", tmp_path / "ledger.json", "--data-set", "walks")
     assert call(b"A\nnowhere\n", *account, "--budget-epsilon", "5", "--budget-delta", "0")[0] == 2
     assert len(json.loads((tmp_path / "ledger.json").read_text())["releases"]) == 1
-    code, _, told = call(b"A\n", *account, "--rho", "2")
+    code, _, reply = call(b"A\n", *account, "--rho", "2")
     assert code == 2
-    assert "The ledger adds only releases under" in told
+    assert "The ledger adds only releases under" in reply
     assert "--ledger is not given. Give the ledger's file with --data-set" in call(b"A\n", "--data-set", "walks")[2]
 
 
@@ -53,10 +53,10 @@ def test_a_refusal_names_the_option_and_leaves_no_ledger(main, option):
     for value in WRONG[option]:
         budget = ("--budget-epsilon", "5", "--budget-delta", "0.1")
         released = ("--chain-epsilon", "0.1", "--chain-delta", "0.01", "--chain-adjacency", "replace-person")
-        code, out, told = call("--ledger", "ledger.json", "--data-set", "d", *budget, *released, option, value)
-        assert (code, out) == (2, ""), (option, value, told)
+        code, out, reply = call("--ledger", "ledger.json", "--data-set", "d", *budget, *released, option, value)
+        assert (code, out) == (2, ""), (option, value, reply)
         chosen = f"Error: Invalid value for '{option}': "  # typer's own words where the option has choices
-        assert told.splitlines()[-1].startswith(chosen if option == "--log-base" else f"dpjax: error: {option} is "), told
+        assert reply.splitlines()[-1].startswith(chosen if option == "--log-base" else f"dpjax: error: {option} is "), reply
         assert not list(here.glob("ledger.json*")), (option, value)
 
 
@@ -88,7 +88,7 @@ def test_a_refused_stream_leaves_no_ledger(main):
         (("--chain-statement", "damaged.json"), "It is not the statement of a release"),
         (("-o", "none/out"), "Its folder does not exist"),
     ):
-        code, out, told = call(*account, *more)
-        assert (code, out) == (2, ""), told
-        assert said in told
+        code, out, reply = call(*account, *more)
+        assert (code, out) == (2, ""), reply
+        assert said in reply
         assert not list(here.glob("ledger.json*")), more

@@ -49,8 +49,8 @@ def test_an_epsilon_for_a_target_keeps_it(seed):
     release = TrajectoryRelease(chain=random_chain(seed, 8), epsilon=5, rho="0.7")
     for target in TARGETS:
         epsilon = epsilon_for(release, target, release.distances.extremes().largest)
-        told = trajectory_statement(TrajectoryRelease(chain=release.chain, epsilon=epsilon, rho="0.7")).fields
-        assert 0.3 * target < told["single_substitution_epsilon"] <= target
+        reply = trajectory_statement(TrajectoryRelease(chain=release.chain, epsilon=epsilon, rho="0.7")).fields
+        assert 0.3 * target < reply["single_substitution_epsilon"] <= target
 
 
 def test_the_price_is_a_function_of_the_chain_and_needs_no_stream(chain3, call, tmp_path):

@@ -48,13 +48,13 @@ def test_where_all_pairs_are_too_many_the_bound_is_said_to_be_one(chain3, monkey
 
 def test_the_words_say_what_the_options_were(chain3):
     release = TrajectoryRelease(chain=chain3, epsilon=1, rho=3, log_base="2")
-    plain, told = trajectory_statement(release), trajectory_statement(release, start="B", identifiers=True)
+    plain, reply = trajectory_statement(release), trajectory_statement(release, start="B", identifiers=True)
     assert "3 bits" in str(plain)
     assert "says nothing of the first sensitive state" in str(plain)
     assert "public input" in str(plain)
     assert "identifiers themselves" not in str(plain)
-    assert "The first private state is B, declared public" in str(told)
-    assert "identifiers themselves" in str(told)
+    assert "The first private state is B, declared public" in str(reply)
+    assert "identifiers themselves" in str(reply)
     for text in ("length of the stream", "no seed", "each run on the same stream".capitalize(), "delta 0"):
         assert text in str(plain)
 
@@ -74,12 +74,12 @@ def test_one_state_comes_first_and_a_large_epsilon_is_warned_of(chain3):
 def test_no_sum_is_claimed_for_what_nothing_follows_from(chain3):
     release = TrajectoryRelease(chain=chain3, epsilon="0.7", rho=3)
     for adjacency in ("one trip replaced", "replace-within-row"):
-        told = trajectory_statement(release, chain_budget=ChainBudget(0.5, 1e-6, adjacency)).fields["chain"]
-        assert told["source"] == "private release"
-        assert (told["total_epsilon"], told["total_delta"]) == (None, None)
-        assert "no sum is claimed" in told["words"]
-        assert "from which nothing follows" in told["no_sum"]
-        assert "replace-within-row" not in told["words"]
+        reply = trajectory_statement(release, chain_budget=ChainBudget(0.5, 1e-6, adjacency)).fields["chain"]
+        assert reply["source"] == "private release"
+        assert (reply["total_epsilon"], reply["total_delta"]) == (None, None)
+        assert "no sum is claimed" in reply["words"]
+        assert "from which nothing follows" in reply["no_sum"]
+        assert "replace-within-row" not in reply["words"]
 
 
 def test_nothing_of_a_stream_can_be_in_it_and_json_is_the_same(chain3):

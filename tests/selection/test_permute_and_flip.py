@@ -176,7 +176,7 @@ class TestLaws:
             ([0.0, 1.0], 1.0, [True, False, True], "where is .*broadcasts"),
         ],
     )
-    def test_bad_input_names_the_argument_and_the_mend(self, mechanism, costs, scale, where, message):
+    def test_bad_input_names_the_argument_and_the_remedy(self, mechanism, costs, scale, where, message):
         with pytest.raises(ValueError, match=message):
             mechanism.law(costs, scale, where)
         with pytest.raises(ValueError, match=message):

@@ -467,7 +467,7 @@ def test_a_batch_of_keys_is_refused_where_one_is_taken():
         lambda key: exponential_mechanism.sample(key, COSTS, 0.7, shape=(4,)),
     )
     for draw in draws:
-        with pytest.raises(InputError, match=r"key must be one key, and is an array of keys of shape \(3,\).*jax\.vmap"):
+        with pytest.raises(InputError, match=r"key must be one key, but is an array of keys of shape \(3,\).*jax\.vmap"):
             draw(keys)
     loop = np.stack([np.asarray(draws[2](key)) for key in keys])
     np.testing.assert_allclose(jax.vmap(draws[2])(keys), loop, rtol=1e-6)

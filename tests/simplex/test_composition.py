@@ -124,7 +124,7 @@ def test_the_extra_is_named_where_it_is_missing(monkeypatch):
         (lambda: composed_delta([], 1.0), "one release or more"),
         (lambda: composed_delta([(M, 0)], 1.0), "count is 0"),
         (lambda: composed_delta([(M, 1)], -1.0), "at least 0"),
-        (lambda: composed_epsilon([(M, 1)], 1e-13), "take 1e-11 or more"),
+        (lambda: composed_epsilon([(M, 1)], 1e-13), "pass 1e-11 or more"),
         (lambda: privacy_loss_distribution(M, grid=0.0), "grid is 0.0"),
         (lambda: privacy_loss_distribution(M, grid=1e-6), "coarser grid"),
         (lambda: release_event(M, 0), "count is 0"),

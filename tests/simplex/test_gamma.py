@@ -129,12 +129,12 @@ def test_every_rejected_lane_is_redrawn_once_accepted(share):
 
     def propose(row, lane, attempt):
         reached = attempt >= table.at[row, lane].get(mode="fill", fill_value=99)
-        told = (row * jnp.uint32(width) + lane).astype(jnp.float32) * 8 + attempt.astype(jnp.float32)
-        return jnp.where(reached, told, jnp.inf)
+        reply = (row * jnp.uint32(width) + lane).astype(jnp.float32) * 8 + attempt.astype(jnp.float32)
+        return jnp.where(reached, reply, jnp.inf)
 
     result = jax.jit(lambda values: redraw_rejected(values, propose))(jnp.where(missing, jnp.inf, jnp.float32(-1.0)))
-    told = np.arange(rows * width).reshape(rows, width) * 8 + needed
-    np.testing.assert_array_equal(result, np.where(missing, told, -1))
+    reply = np.arange(rows * width).reshape(rows, width) * 8 + needed
+    np.testing.assert_array_equal(result, np.where(missing, reply, -1))
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ def test_bad_input(rows, two_rows):
     with pytest.raises(ValueError, match="Assumption 2"):
         MatrixMechanism(rows=two_rows, k=40.0, gamma=0.4)
     m = MatrixMechanism(rows=two_rows, k=40.0)
-    with pytest.raises(ValueError, match="Its shape must be"):
+    with pytest.raises(ValueError, match="Its shape must equal"):
         m.privatize(jax.random.key(0), np.ones((3, 3)) / 3)
     with pytest.raises(ValueError, match="smallest share"):
         m.privatize(jax.random.key(0), np.array([[0.05, 0.05, 0.9], [0.2, 0.2, 0.6]]))
@@ -182,7 +182,7 @@ def test_records_outside_a_declared_support_are_refused_since_they_would_swell_t
     support = np.array([[True, True, True, False]] * 4)
     with pytest.raises(ValueError, match="records outside the declared support"):
         PublicRows.from_counts(counts, support=support, eta=0.16)
-    with pytest.raises(ValueError, match="Its shape must be that of the counts"):
+    with pytest.raises(ValueError, match="Its shape must equal the shape of the counts"):
         PublicRows.from_counts(counts, support=support[:, :3], eta=0.16)
     rows = PublicRows.from_counts(np.where(support, counts, 0), support=support, eta=0.16)
     assert rows.n_records.tolist() == [12, 12, 12, 12]

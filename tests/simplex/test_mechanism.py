@@ -73,7 +73,7 @@ def test_bad_parameters(change, words):
     ("share", "words"),
     [
         ([0.5, 0.3, 0.1, 0.05, 0.05], r"eta is 0\.073. It is above the smallest share 0\.05"),
-        ([0.5, 0.3, 0.1, 0.1, 0.0], "4 of its shares are positive where n_categories is 5"),
+        ([0.5, 0.3, 0.1, 0.1, 0.0], "4 of its shares are positive but n_categories is 5"),
         ([0.5, 0.3, 0.1, 0.1, 0.1], "sum to one"),
         ([0.6, 0.3, 0.1, 0.1, -0.1], "at least 0"),
         ([0.6, 0.3, np.nan, 0.1, 0.1], "finite"),
@@ -148,7 +148,7 @@ def test_a_delta_below_the_smallest_normal_number_is_refused():
 
 
 @pytest.mark.parametrize("value", [["a"], [True], [1 + 1j], [10**400]])
-def test_what_is_no_number_is_a_value_error(value):
+def test_a_wrong_number_is_a_value_error(value):
     from dpjax.simplex._rounding import float64
 
     with pytest.raises(ValueError, match="k must be a number, got "):

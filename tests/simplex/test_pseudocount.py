@@ -117,5 +117,5 @@ def test_bad_parameters():
         PseudocountMechanism(scale=0.0, pseudocount=1.0)
     with pytest.raises(ValueError, match=r"pseudocount must be .*, got -1"):
         PseudocountMechanism(scale=1.0, pseudocount=-1.0)
-    with pytest.raises(ValueError, match="Give every row a category"):
+    with pytest.raises(ValueError, match="Give every row at least one category"):
         PseudocountMechanism(scale=1.0, pseudocount=1.0).privatize(jax.random.key(0), np.array([1, 2]), np.array([False, False]))

@@ -63,5 +63,5 @@ def test_gradient():
 def test_bad_input():
     with pytest.raises(ValueError, match="sum to one"):
         expected_kl([0.5, 0.6], 3.0)
-    with pytest.raises(ValueError, match="every category seen"):
+    with pytest.raises(ValueError, match="every category is seen"):
         expected_kl_bound(4, 5, 3.0)

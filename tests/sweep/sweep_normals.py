@@ -48,7 +48,7 @@ class Normals:
     def prepare(self, cell):
         mu, sigma = float(cell.get("mu", 0.0)), float(cell.get("sigma", self.sigma))
         if mu == self.fails_at or (mu == 0 and self.fails_while and pathlib.Path(self.fails_while).exists()):
-            raise RuntimeError("this cell was told to fail")
+            raise RuntimeError("this cell fails on purpose")
         params = {"mu": np.float32(mu), "sigma": np.float32(sigma), "sigma64": np.float64(sigma)}
         return Prepared(params=params, exact={"variance": sigma**2, "drift": mu * np.arange(3.0)})
 

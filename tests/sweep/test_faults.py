@@ -415,7 +415,7 @@ def test_a_damaged_manifest_is_named_and_nothing_else_is_touched(tmp_path, run):
 
 @pytest.mark.slow
 def test_two_processes_at_once_on_one_folder(tmp_path, config, run, stored, whole):
-    """One of them does the work, the other is told who does; no number is lost or changed."""
+    """One of them does the work, the other gets a message that says who; no number is lost or changed."""
     out = tmp_path / "out"
     longer = ["--set", "sweep.samples=20_000"]
     command = [sys.executable, "-m", "dpjax.cli", "run", str(config), "--out", str(out), "--no-plot", *longer]

@@ -143,10 +143,10 @@ def test_a_failed_cell_is_recorded_does_not_stop_the_rest_and_is_tried_again(tmp
     assert (outcome.done, outcome.failed) == (2, 1)
     dataset = sweep.open(tmp_path / "out")
     assert dataset.status.values.tolist() == ["done", "failed", "done"]
-    assert dataset.error.values.tolist() == ["", "RuntimeError: this cell was told to fail", ""]
+    assert dataset.error.values.tolist() == ["", "RuntimeError: this cell fails on purpose", ""]
     assert np.isnan(dataset.x_mean.values).tolist() == [False, True, False]
     assert dataset.samples.values.tolist() == [20, 0, 20]
-    assert sweep.status(tmp_path / "out").errors == {"mu=1.0": "RuntimeError: this cell was told to fail"}
+    assert sweep.status(tmp_path / "out").errors == {"mu=1.0": "RuntimeError: this cell fails on purpose"}
     assert "Traceback" in (tmp_path / "out" / "run.log").read_text()
     again = sweep.run(planned(small, tmp_path / "out"))
     assert (again.done, again.failed) == (3, 0)
@@ -308,7 +308,7 @@ def test_merging_keeps_failures_runs_and_their_folders(tmp_path, small, stored):
         sweep.run(planned(small, tmp_path / str(i), workload, shard=sweep.Shard(index=i, total=2)))
     merged = sweep.merge([tmp_path / "1", tmp_path / "2"], tmp_path / "all")
     assert (merged.done, merged.failed) == (2, 1)
-    assert sweep.open(tmp_path / "all").error.values.tolist()[1] == "RuntimeError: this cell was told to fail"
+    assert sweep.open(tmp_path / "all").error.values.tolist()[1] == "RuntimeError: this cell fails on purpose"
     assert sorted(run["shard"] for run in json.loads((tmp_path / "all" / "manifest.json").read_text())["runs"]) == [
         "1-of-2",
         "2-of-2",

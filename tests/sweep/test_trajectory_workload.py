@@ -1,4 +1,4 @@
-"""The workload `trajectory`: exact quantities against the room's own, samples against exact laws, guarantees and matching, bad input."""
+"""The workload `trajectory`: exact quantities against the package's own, samples against exact laws, guarantees and matching, bad input."""
 
 import itertools
 import math

@@ -78,7 +78,7 @@ def test_the_precision_asked_for_is_used(precision):
         ({**PUBLIC, "k": 20.6, "eta": 0.09}, "mechanism.eta is 0.09. The smallest share is 0.0816327"),
         ({**PUBLIC, "k": 20.6, "gama": 1}, "Did you mean mechanism.gamma"),
         ({**PUBLIC, "k": -1.0}, "k must be finite and positive, got -1"),
-        ({**PUBLIC, "k": 10.0}, "k is 10.0. Assumption 4 of Theorem 1 wants k >= 3/(2 eta) = 20.547"),
+        ({**PUBLIC, "k": 10.0}, "k is 10.0. Assumption 4 of Theorem 1 requires k >= 3/(2 eta) = 20.547"),
         ({"eta": 0.073, "k": 20.6}, "gamma is not given. A-Theorem 1's epsilon needs a gamma"),
         ({**PUBLIC, "k": 20.6, "gamma": 0.3}, "gamma is 0.3"),
     ],

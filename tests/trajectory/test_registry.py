@@ -285,8 +285,8 @@ def test_the_search_takes_no_scale_that_it_has_not_verified():
 
 
 def test_the_page_that_shows_how_runs_and_is_the_toy(toy, capsys):
-    page = pathlib.Path(__file__).resolve().parents[2] / "docs" / "extending-trajectories.md"
-    one, other = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.S)
+    page = pathlib.Path(__file__).resolve().parents[2] / "docs" / "extending.md"
+    one, other = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.S)[1:3]
     names = {"__name__": "page"}
     exec(one + other, names)
     assert "replacing any one state by any other costs epsilon 1 (exactly computed)" in capsys.readouterr().out

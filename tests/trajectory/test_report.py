@@ -106,7 +106,7 @@ def test_calibrated_scales_meet_their_targets_and_a_little_more_does_not(random_
     assert kappa(calibrated, G_sym) <= (1.0 if scale > m.scale else MARGIN)
 
 
-def test_a_chain_whose_states_cannot_be_told_apart_has_nothing_to_match():
+def test_a_chain_whose_states_are_indistinguishable_has_nothing_to_match():
     cycle = MarkovChain.from_matrix(np.roll(np.eye(3), 1, axis=1), initial=np.ones(3) / 3)
     m = TrajectoryMechanism(cycle, epsilon=1.0, rho=1.0)
     assert substitution_epsilon(m) == 0.0

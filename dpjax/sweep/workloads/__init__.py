@@ -65,6 +65,7 @@ class KnownChain:
 
     @functools.cached_property
     def chain(self) -> MarkovChain:
+        """The chain of the counts."""
         return MarkovChain.from_counts(self.counts, labels=self.labels)
 
     @functools.cached_property
@@ -74,10 +75,12 @@ class KnownChain:
 
     @property
     def coordinates(self) -> Mapping[str, Coordinate]:
+        """The labels of the states."""
         return {"state": Coordinate(values=np.asarray(self.labels), long_name="state")}
 
     @property
     def sample_bytes(self) -> int:
+        """The memory of one sample, in bytes."""
         return 24 * self.counts.size
 
 

@@ -131,16 +131,19 @@ class TrajectoryWorkload:
 
     @property
     def axes(self) -> Mapping[str, Label]:
+        """The axes that a cell may have, with their labels."""
         options = {x.name: Label(long_name=x.long_name, units=x.units) for x in protocol.options().values()}
         return {**_BEFORE, **options, **_AFTER}
 
     @property
     def exact(self) -> Mapping[str, Quantity]:
+        """The exact quantities of a cell."""
         paths = {k: q for k, q in PATHS.items() if self._sampled and (k != "place" or self.places is not None)}
         return {**EXACT, **GUARANTEES, **paths}
 
     @property
     def coordinates(self) -> Mapping[str, Coordinate]:
+        """The coordinates of the results."""
         coordinates = {
             "threshold": Coordinate(values=self.thresholds, long_name="error v", units="nats"),
             "length": Coordinate(values=self.lengths, long_name="transitions"),
@@ -154,6 +157,7 @@ class TrajectoryWorkload:
 
     @property
     def sample_bytes(self) -> int:
+        """The memory of one sample, in bytes."""
         return 80 * len(self.states) + 16 * (len(self.thresholds) + len(self.lengths))
 
     @functools.cached_property

@@ -61,14 +61,17 @@ class VectorWorkload:
 
     @property
     def shares(self) -> np.ndarray:
+        """The true shares."""
         return self.counts / self.counts.sum()
 
     @property
     def coordinates(self) -> Mapping[str, Coordinate]:
+        """The labels of the categories."""
         return {"category": Coordinate(values=np.asarray(self.labels), long_name="category of a record")}
 
     @property
     def measures(self) -> Mapping[str, Quantity]:
+        """The measures of one private draw."""
         return {
             "kl": Quantity(long_name="KL divergence of the private vector from the true one", units="nats"),
             "private": Quantity(long_name="private share", dims=("category",)),
@@ -76,6 +79,7 @@ class VectorWorkload:
 
     @property
     def exact(self) -> Mapping[str, Quantity]:
+        """The exact quantities of a cell."""
         return {
             "share": Quantity(long_name="true share", dims=("category",)),
             "concentration": Quantity(long_name="concentration k"),
@@ -92,6 +96,7 @@ class VectorWorkload:
 
     @property
     def sample_bytes(self) -> int:
+        """The memory of one sample, in bytes."""
         return 64 * self.counts.size
 
     def check(self, cell: Mapping[str, Scalar]) -> None:
