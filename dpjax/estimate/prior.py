@@ -11,9 +11,10 @@ share w of outliers (`posterior`) maximise
 
 the marginal likelihood of the noisy counts with weak normal priors on the effects, by L-BFGS (optax).
 
-*Which terms.* Rows always; columns and self-loops where the support has three cells or more for each row and column. Public tables and the ranks
-1, 2 and 4 are added in steps. Each step is fitted to nine tenths of the cells and judged by the likelihood of the noisy counts of the other
-tenth; it stays if that gains, and a higher rank is tried only then. The records are never looked at, so all of it is post-processing.
+*Which terms.* Rows where the support has six cells or more for each row; columns and self-loops where it has six for each row and column, since
+with fewer an effect follows single cells. Public tables and the ranks 1, 2 and 4 are added in steps. Each step is fitted to nine tenths of
+the cells and judged by the likelihood of the noisy counts of the other tenth; it stays if that gains, and a higher rank is tried only then.
+The records are never read, so all of it is post-processing.
 
 Public tables enter as F = log(table + half its least positive number), centred. With the weight 1 the prior is the table times a row's and a
 column's effect.
@@ -42,7 +43,7 @@ RANKS = (1, 2, 4)
 _MOST_STEPS = 200
 _SMALL = 5e-7  # of the objective a cell, per step: the fit has settled
 _HELD_OUT = 0.1
-_CELLS_PER_EFFECT = 3  # with fewer supported cells a column's effect would follow single cells
+_CELLS_PER_EFFECT = 6  # with fewer supported cells an effect would follow single cells
 _SPREAD = 3.0  # standard deviation of the normal priors on log scales
 
 
@@ -115,15 +116,15 @@ class _Data(NamedTuple):
     large: Any
     where: tuple[Any, Any, Any]  # the cells that are near, far, large
     weight: Any  # 1 for a cell that the fit uses
-    use: Any  # masks of terms: columns and loops, public tables, (ranks,)
+    use: Any  # masks of terms: rows, columns and loops, public tables, (ranks,)
 
 
 def log_means(p: dict[str, Any], d: _Data) -> Any:
     """log m of every cell."""
-    columns, public, ranks = d.use
+    rows, columns, public, ranks = d.use
     low = ((p["U"] * ranks[None])[d.rows] * p["V"][d.columns]).sum(axis=1)
     given = p["c"] + p.get("shift", 0.0)
-    return given + p["a"][d.rows] + columns * (p["b"][d.columns] + p["s"] * d.loop) + public * (p["v"] @ d.public) + low
+    return given + rows * p["a"][d.rows] + columns * (p["b"][d.columns] + p["s"] * d.loop) + public * (p["v"] @ d.public) + low
 
 
 def cell_likelihoods(p: dict[str, Any], d: _Data, noise: Noise) -> Any:
@@ -197,7 +198,7 @@ def _data(table: NoisyCounts, cells: Cells, public: Sequence[Any], weight: np.nd
     near, far, large, where = cells.fitted
     found = [public_table(one, table, f"public[{k}]") for k, one in enumerate(public)]
     tables = np.stack(found) if found else np.zeros((0, len(rows)))
-    use = (1.0, float(len(found) > 0), np.zeros(max(RANKS)))
+    use = (1.0, 1.0, float(len(found) > 0), np.zeros(max(RANKS)))
     return jax.tree.map(jnp.asarray, _Data(rows, columns, loop, tables, near, far, large, where, weight, use))
 
 
@@ -246,7 +247,7 @@ def _directions(table: NoisyCounts, d: _Data, p: dict[str, Any], terms: _Terms) 
     def indicator(where: np.ndarray, value: Any, width: int) -> sparse.csr_array:
         return sparse.csr_array((np.broadcast_to(value, cells), (one, where)), shape=(cells, width))
 
-    parts = [(sparse.csr_array(np.ones((cells, 1))), 1e-9), (indicator(rows, 1.0, len(U)), wide)]
+    parts = [(sparse.csr_array(np.ones((cells, 1))), 1e-9), *([(indicator(rows, 1.0, len(U)), wide)] if terms.rows else [])]
     if terms.columns:
         parts += [(indicator(columns, 1.0, len(V)), wide), (sparse.csr_array(np.asarray(d.loop)[:, None]), wide)]
     if terms.public:
@@ -260,6 +261,7 @@ def _directions(table: NoisyCounts, d: _Data, p: dict[str, Any], terms: _Terms) 
 class _Terms(NamedTuple):
     """What the log mean is made of."""
 
+    rows: bool
     columns: bool
     public: int = 0
     rank: int = 0
@@ -267,10 +269,10 @@ class _Terms(NamedTuple):
     def masks(self, most: int) -> Any:
         """The masks of `_Data.use`."""
         ranks = (np.arange(most) < self.rank).astype(float)
-        return jax.tree.map(jnp.asarray, (float(self.columns), float(self.public > 0), ranks))
+        return jax.tree.map(jnp.asarray, (float(self.rows), float(self.columns), float(self.public > 0), ranks))
 
     def __str__(self) -> str:
-        words = ["rows, columns and self-loops" if self.columns else "rows"]
+        words = ["rows, columns and self-loops" if self.columns else "rows" if self.rows else "one mean"]
         words += [f"{self.public} public"] if self.public else []
         words += [f"rank {self.rank}"] if self.rank else []
         return ", ".join(words)
@@ -322,7 +324,8 @@ def _fitted(table: NoisyCounts, cells: Cells, public: Sequence[Any], ranks: Sequ
     kept[np.random.default_rng(1).permutation(count)[: round(_HELD_OUT * count)]] = 0.0
     searching = bool((kept == 0).sum() >= 20)
     d = _data(table, cells, public, kept if searching else np.ones(count))
-    plain = _Terms(columns=min(table.counts.shape) > 1 and count >= _CELLS_PER_EFFECT * sum(table.counts.shape))
+    effects = count // _CELLS_PER_EFFECT
+    plain = _Terms(rows=table.counts.shape[0] <= effects, columns=sum(table.counts.shape) <= effects)
     tried = [plain._replace(public=len(public))] if public else []
     tried += [plain._replace(rank=k) for k in ranks if k <= min(most, *table.counts.shape)]
     best, steps, terms, last = _start(table, d), list[Step](), plain, -np.inf
