@@ -4,7 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 OUT ?= results
-WORKERS ?= 2
+# a worker needs up to 3 GB: at most four
+WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); [ $$n -gt 4 ] && n=4; echo $$n)
 
 .PHONY: run test test-slow lint bench bench-gpu docs clean
 
