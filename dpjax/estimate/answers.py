@@ -162,7 +162,6 @@ def _refined(
     size = max(1, _CACHE // len(start) ** 2)
     for first in range(0, n, size):
         block = slice(first, first + size)
-        # ends: _ITERATIONS steps
         for _ in range(_ITERATIONS):
             r = residual(x[block], block)
             settled[block] = np.abs(r).max(axis=1) <= _SETTLED * np.maximum(np.abs(x[block]).max(axis=1), 1.0)

@@ -131,6 +131,7 @@ class Cells:
         """Near and far cells in blocks; the near ones sorted by y, so that a window is no wider than its block needs."""
         reach, found = self.noise.reach, []
         near = self.near[np.argsort(self.y[self.near], kind="stable")]
+        # ends: every step takes at least one cell off
         while near.size:
             # the width grows with y: a block ends where its window would be half as wide again
             least = int(np.ceil(max(self.y[near[0]], 0.0))) + reach + 1

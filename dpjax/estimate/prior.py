@@ -154,7 +154,6 @@ def _maximised(p: dict[str, Any], d: _Data, noise: Noise) -> tuple[dict[str, Any
     solver = optax.lbfgs(memory_size=15, linesearch=search)
     value_and_grad = optax.value_and_grad_from_state(loss)
 
-    # ends: at most _MOST_STEPS steps
     def more(state: Any) -> Any:
         return (state[2] < _MOST_STEPS) & (state[4] < 3)
 
@@ -165,6 +164,7 @@ def _maximised(p: dict[str, Any], d: _Data, noise: Noise) -> tuple[dict[str, Any
         still = jnp.where(jnp.abs(last - value) < _SMALL, still + 1, 0)
         return optax.apply_updates(p, updates), inner, n + 1, value, still
 
+    # ends: after at most _MOST_STEPS steps
     p, _, n, value, _ = jax.lax.while_loop(more, step, (p, solver.init(p), 0, jnp.inf, 0))
     each = cell_likelihoods(p, d, noise)
     return p, each, n < _MOST_STEPS, jnp.isfinite(value)

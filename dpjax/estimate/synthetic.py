@@ -124,7 +124,7 @@ def _batches(P: np.ndarray, number: int, law: Any, first: np.ndarray, seed: int,
         states[begins] = now
         alive = order
         step = 0
-        # ends: the lengths are finite
+        # ends: every step removes the trajectories that are complete, and lengths are finite
         while alive.size:
             step += 1
             alive = alive[: np.searchsorted(-lengths[alive], -step, side="left")]  # those longer than `step`
