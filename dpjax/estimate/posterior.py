@@ -195,7 +195,7 @@ def near_likelihood(grid: _Grid, prior: Prior) -> Any:
 
     def tabulated(knots: Any) -> Any:
         whole = grid.noise @ jnp.exp(log_negative_binomial(c, prior.at(knots[None])))
-        return jnp.log(jnp.maximum(whole, 1e-290)) + grid.log_scale[:, None]
+        return jnp.log(jnp.maximum(whole, 1e-140)) + grid.log_scale[:, None]
 
     values, slopes = jax.jvp(tabulated, (knots,), (jnp.full_like(knots, _STEP),))
     at = jnp.clip((log_mean - _LEAST) / _STEP, 0.0, len(knots) - 1.001)
