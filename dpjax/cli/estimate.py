@@ -81,8 +81,8 @@ def estimate(
     The command reads the release and public files only, so it spends no privacy budget.
     """
     from dpjax import _atomic as atomic
-    from dpjax._errors import require_number, require_whole
-    from dpjax.estimate import answers, check_questions, fit
+    from dpjax._errors import require, require_number, require_whole
+    from dpjax.estimate import answers, check_questions, fit, public_table
 
     if out is not None:
         atomic.check_absent(out, "--out")
@@ -92,6 +92,10 @@ def estimate(
     table = _noisy(release, noise, scale)
     check_questions(table, questions)
     tables = [_public(path, table) for path in prior or ()]
+    for path, one in zip(prior or (), tables, strict=True):
+        public_table(one, table, f"--prior {path}")
+    require_whole(seed, "seed", "give a whole number from 0 to 2^63 - 1")
+    require(seed < 2**63, "seed", seed, "give a whole number from 0 to 2^63 - 1")
     import jax
 
     print("fitting the prior to the noisy counts ...", file=sys.stderr, flush=True)
@@ -204,6 +208,9 @@ def _noisy(path: pathlib.Path, noise: str | None, scale: float | None) -> NoisyC
     from dpjax._errors import require
     from dpjax.release.error_bars import noisy_counts
 
+    require(path.exists(), "RELEASE", str(path), "give a release or a CSV", problem=f"{path} does not exist")
+    whole = not path.is_dir() or (path / "model.nc").is_file()
+    require(whole, "RELEASE", str(path), "give a folder that privatize-model wrote", problem=f"{path} holds no model.nc")
     if path.is_dir() or path.suffix == ".nc":
         alone = noise is None and scale is None
         require(alone, "--noise, --scale", None, "leave them out", problem="are for a CSV: a release states its noise")
@@ -227,8 +234,10 @@ def _labelled_table(path: pathlib.Path) -> tuple[tuple[str, ...] | None, np.ndar
     from dpjax.datasets.text import number
 
     grid = read_grid(path)
+    grid.check_counts()
     rows = [[number(cell, path, line, "the count") for cell in cells] for line, cells in zip(grid.lines, grid.cells, strict=True)]
     values = np.array(rows, float)
+    grid.check_margins(grid.side or grid.header or (), values)
     same = grid.header is None or grid.side is None or grid.header == grid.side
     require(
         same, str(path), None, "write the same states above and beside, in one order", problem="has other labels above than beside"
@@ -263,6 +272,7 @@ def _words(found: Estimate, result: xr.Dataset, questions: list[str], level: flo
     lines = [f"prior: {fitted.terms}; fitted to {cells:,} noisy counts, marginal log likelihood {fitted.log_likelihood:.1f}"]
     lines += ["the optimiser stopped at its limit of steps: the prior may be improved"] if not fitted.settled else []
     lines += [f"weight of {name}: {weight:.2f}" for name, weight in zip(_numbered(fitted.weights), fitted.weights, strict=True)]
+    lines.append(f"these are estimates of {found.table.speaks_of}")
     lines.append(f"intervals: {level:.0%}, each by itself, {result.attrs['draws']:,} posterior draws")
     for question in questions:
         lines.append("")

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
+from scipy import sparse
 
 from dpjax._errors import InputError, invalid, require, require_number, require_whole
 from dpjax._random import checked_key
@@ -252,9 +253,17 @@ def check_questions(table: NoisyCounts, of: Sequence[str]) -> None:
     require(len(of) > 0, "of", None, f"ask for one of {', '.join(QUESTIONS)}", problem="holds no question")
     rows, columns = table.counts.shape
     require(rows == columns, "counts", None, "give a square table", problem=f"has the shape {table.counts.shape}")
+    variables = [question.replace(":", "_") for question in of]
+    again = next((of[k] for k, name in enumerate(variables) if name in variables[:k]), None)
+    require(again is None, "of", again, "ask each question once", problem=f"has {again!r} twice, or a question of the same name")
     for question in of:
         if question != "shares" and question not in _PLAIN:
             _states(table, question)
+    if set(of) != {"shares"}:
+        classes = sparse.csgraph.connected_components(sparse.csr_array(table.support), connection="strong", return_labels=False)
+        remedy = "ask for shares alone, or estimate one class of states by itself"
+        require(classes == 1, "support", None, remedy, problem="does not let every state be reached from every other")
+        require(rows > 1, "counts", None, "ask for shares alone", problem="has one state")
 
 
 def _states(table: NoisyCounts, question: str) -> tuple[str, int, int]:
@@ -264,16 +273,12 @@ def _states(table: NoisyCounts, question: str) -> tuple[str, int, int]:
     ends = [(rest[:at], rest[at + 1 :]) for at, letter in enumerate(rest) if letter == ":"]  # a label may hold a colon
     if kind not in ("hitting", "path") or not ends:
         invalid("of", question, f"ask for one of {', '.join(QUESTIONS)}", problem=f"has the unknown question {question!r}")
-    for first, last in ends:
-        if first in names and last in names:
-            require(
-                kind == "hitting" or first != last,
-                "of",
-                question,
-                "give two states",
-                problem="asks for a path from a state to itself",
-            )
-            return kind, names.index(first), names.index(last)
+    found = [(first, last) for first, last in ends if first in names and last in names]
+    require(len(found) < 2, "of", question, "rename the states", problem=f"has {question!r}, which can be read in two ways")
+    for first, last in found:
+        own = kind == "hitting" or first != last
+        require(own, "of", question, "give two states", problem="asks for a path from a state to itself")
+        return kind, names.index(first), names.index(last)
     lost = next((name for name in ends[0] if name not in names), rest)
     remedy = f'give two states of the release after "{kind}:"'
     raise InputError("of", f"names the state {lost!r}, which the release does not have", remedy, value=question)
@@ -299,7 +304,7 @@ def _asked(estimate: Estimate, question: str) -> tuple[Question, dict[str, Any]]
 def answers(
     estimate: Estimate, key: Key[Array, ""], of: Sequence[str] = ("stationary",), *, draws: int = 1000, level: float = 0.9
 ) -> xr.Dataset:
-    """Posterior means and central intervals of quantities of the chain. On the host.
+    """Estimates and central intervals of quantities of the chain: posterior means, of hitting and mixing times posterior medians. On the host.
 
     Args:
         estimate: what `fit` returned, of a square table.
@@ -310,7 +315,7 @@ def answers(
 
     Returns:
         For each question q the variables q, q_lower and q_upper (":" becomes "_"), with units and a long name. Intervals are of each number
-        by itself. They hold as far as the prior does: see the page on estimates for their measured coverage.
+        by itself. Their level is an average over tables drawn from the prior: see the page on estimates.
     """
     import xarray as xr
 
@@ -326,11 +331,21 @@ def answers(
             if len(kept):
                 found[question].append(ask(estimate, kept))
     names = np.array([str(name) for name in _names(estimate.table)], dtype=object)
-    data = xr.Dataset(coords={"state": names}, attrs={"draws": draws, "level": level, "method": "empirical Bayes, posterior draws"})
+    attributes = {
+        "draws": draws,
+        "level": level,
+        "method": "empirical Bayes, posterior draws",
+        "speaks_of": estimate.table.speaks_of,
+    }
+    data = xr.Dataset(
+        coords={"state": names},
+        attrs=attributes,
+    )
     for question, (_, said) in asked.items():
         values = np.concatenate(found[question])
         dims = ("state",) if values.ndim == 2 else ()
-        _add(data, question.replace(":", "_"), dims, values, level, said)
+        centre = np.median if question.startswith(("hitting", "mixing")) else np.mean
+        _add(data, question.replace(":", "_"), dims, values, level, said, centre(values, axis=0))
     if "shares" in of:
         data = data.assign_coords({"from": names, "to": names})
         said = {"long_name": "transition probability among the records", "units": "1"}
@@ -350,9 +365,11 @@ def _batches(estimate: Estimate, drawn: np.ndarray) -> Iterator[tuple[int, np.nd
         yield first, estimate.matrices(drawn[first : first + size])
 
 
-def _add(data: Any, name: str, dims: tuple[str, ...], values: np.ndarray, level: float, said: dict[str, Any]) -> None:
+def _add(
+    data: Any, name: str, dims: tuple[str, ...], values: np.ndarray, level: float, said: dict[str, Any], mid: Any
+) -> None:
     low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    for suffix, part in (("", values.mean(axis=0)), ("_lower", low), ("_upper", high)):
+    for suffix, part in (("", mid), ("_lower", low), ("_upper", high)):
         data[name + suffix] = (dims, part, said)
 
 

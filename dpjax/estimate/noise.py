@@ -72,7 +72,7 @@ class Noise:
         if self.name == "laplace":
             return math.sqrt(2) * self.scale
         if self.name == "discrete-laplace":
-            return math.sqrt(0.5) / math.sinh(0.5 / self.scale)
+            return math.sqrt(0.5) / math.sinh(min(0.5 / self.scale, 700.0))
         if self.name == "gaussian":
             return self.scale
         z = np.arange(-self.reach, self.reach + 1)
@@ -84,6 +84,16 @@ class Noise:
         if "laplace" in self.name:
             return math.ceil(_TAIL * self.scale)
         return math.ceil(math.sqrt(2 * _TAIL) * self.scale)
+
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        """Draws of the noise, for simulation."""
+        if self.name == "laplace":
+            return rng.laplace(0.0, self.scale, shape)
+        if self.name == "gaussian":
+            return rng.normal(0.0, self.scale, shape)
+        z = np.arange(-self.reach - 1, self.reach + 2)
+        p = np.exp(self.log_density(z))
+        return rng.choice(z, shape, p=p / p.sum()).astype(float)
 
     def log_density(self, z: Any) -> Any:
         """The log density at z, in nats; for NumPy and JAX arrays. A discrete law is not asked for z that is not whole."""
@@ -102,12 +112,14 @@ class NoisyCounts:
         noise: the law of the noise.
         support: (rows, columns) booleans, the cells that may hold records; public. None: every cell.
         labels: names of the states, where rows and columns are the same states in the same order.
+        speaks_of: which counts these are, for results; where persons are protected, the records kept of them.
     """
 
     counts: Any
     noise: Noise
     support: Any = None
     labels: Sequence[Hashable] | None = None
+    speaks_of: str = "the counts before the noise was added"
 
     def __post_init__(self) -> None:
         counts = np.asarray(real_array(self.counts, "counts", "give a table of noisy counts"), np.float64)
@@ -118,7 +130,10 @@ class NoisyCounts:
             "give a table (rows, columns)",
             problem=f"has the shape {counts.shape}",
         )
-        require(bool(np.isfinite(counts).all()), "counts", None, "give finite numbers", problem="holds a number that is not finite")
+        finite = bool((np.abs(counts) < 2.0**53).all())
+        require(
+            finite, "counts", None, "give finite numbers below 2^53", problem="holds a number that is not finite, or above 2^53"
+        )
         if self.noise.whole:
             whole = bool((counts == np.rint(counts)).all())
             remedy = f'{self.noise.name} noise leaves whole numbers; name the law that was used, such as "{self.noise.name[9:]}"'

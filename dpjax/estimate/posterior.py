@@ -11,10 +11,10 @@ explain is then taken as it is, and not for noise.
     p(c | y) = p(c) f(y - c) / p(y),      p(y) = sum over c of p(c) f(y - c),      f the density of the noise.
 
 *Which counts are summed.* c from max(0, y - R) to y + R, R the noise's reach. The terms left out are together at most e^-30 / (w Z(y)) of the
-sum, by the outliers' part of it.
+sum, by the outliers' part of it (for y >= 0; Z(0) for y < 0).
 
-*Large counts.* Where y exceeds 2,000 records and 200 standard deviations of the noise, log p(c) is linear over the noise's width up to
-terms of the order (standard deviation / y)^2 < 1/40,000, and p(y) = p(c = y), E(c | y) = y + v d log p(y) / dc, v the noise's variance, are used.
+*Large counts.* Where y exceeds 2,000 records and 200 standard deviations of the noise, p(y) = p(c = y), and c is y plus noise, moved and narrowed
+by the slope l' and the curvature l'' of log p at y: with v the noise's variance, E(c | y) = y + V l' and the variance is V = v / (1 - v l'').
 
 *For the fit*, p(y) under NB is tabulated at the different values of y and on a grid of log m, in one product of matrices, with its derivative
 
@@ -35,6 +35,7 @@ import numpy as np
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Float, Int, Key
 
+from dpjax._errors import require
 from dpjax._tracing import in_float64
 from dpjax.estimate.noise import Noise
 
@@ -42,6 +43,7 @@ _ZETA = 2.612375348685488  # zeta(1.5)
 _FROM, _DEVIATIONS = 2000.0, 200.0
 _STEP = 0.2
 _LEAST = -20.0  # of log m
+_LARGEST_TABLE = 2**27  # numbers, 1 GiB
 _BLOCK = 2**22  # numbers at a time
 
 
@@ -158,6 +160,15 @@ class Cells:
         values, which = np.unique(self.y[self.near], return_inverse=True)
         top = _power(int(np.ceil(max(float(values.max(initial=0.0)), 0.0))) + reach + 1)
         values = _filled(values, 0.0)
+        size = len(values) * top
+        remedy = "give a table with fewer different noisy counts, or with less noise"
+        require(
+            size <= _LARGEST_TABLE,
+            "counts",
+            None,
+            remedy,
+            problem=f"needs a table of {8 * size / 2**30:.1f} GiB for noise of this scale",
+        )
         logs = self.noise.log_density(values[:, None] - np.arange(float(top)))
         scale = logs.max(axis=1)
         noise = np.exp(logs - scale[:, None])
@@ -266,11 +277,15 @@ def _uniforms(key: Any, shape: tuple[int, int]) -> Any:
 
 @jax.jit
 def _large(y: Any, prior: Prior, variance: Any) -> tuple[Any, Any, Any]:
+    """log p(y), and the mean and the variance of the normal law that has the slope and the curvature of the prior at y."""
+
     def log_p(c: Any, m: Any) -> Any:
         return large_likelihood(c, prior.at(m))
 
     slope = jax.vmap(jax.grad(log_p))(y, prior.log_mean)
-    return log_p(y, prior.log_mean), y + variance * slope, jnp.full_like(y, variance)
+    curvature = jax.vmap(jax.grad(jax.grad(log_p)))(y, prior.log_mean)
+    own = variance / jnp.maximum(1 - variance * curvature, 0.1)
+    return log_p(y, prior.log_mean), y + own * slope, own
 
 
 class Moments(NamedTuple):
@@ -323,9 +338,12 @@ def draws(key: Key[Array, ""], cells: Cells, prior: Prior, n: int) -> Int[np.nda
         out[:, group.cells] = (group.first[:, None] + _positions(running, u)).T
     if cells.large.size:
         own = prior.at(jnp.asarray(np.asarray(prior.log_mean)[cells.large]))
-        _, mean, variance = _large(jnp.asarray(cells.y[cells.large]), own, cells.noise.standard_deviation**2)
-        normal = jax.random.normal(jax.random.fold_in(key, len(cells.groups)), (n, len(mean)), mean.dtype)
-        out[:, cells.large] = np.rint(np.maximum(np.asarray(mean + jnp.sqrt(variance) * normal), 0.0))
+        spread = cells.noise.standard_deviation
+        _, mean, variance = (np.asarray(part) for part in _large(jnp.asarray(cells.y[cells.large]), own, spread**2))
+        rng = np.random.default_rng(np.asarray(jax.random.key_data(jax.random.fold_in(key, len(cells.groups)))))
+        noise = cells.noise.draw(rng, (n, len(mean)))
+        narrowed = np.sqrt(variance) / spread if spread > 0 else 1.0
+        out[:, cells.large] = np.rint(np.maximum(mean - narrowed * noise, 0.0))
     return out
 
 

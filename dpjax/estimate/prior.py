@@ -7,14 +7,14 @@ The log mean of a cell is
 a row's and a column's effect, one for self-loops, a weight for each public table, and a product of low rank. These, the dispersion r and the
 share w of outliers (`posterior`) maximise
 
-    sum over cells of log p(y[i, j]) - |a|^2 / 18 - |b|^2 / 18 - |U|^2 / 2 - |V|^2 / 2 - (log r)^2 / 18,
+    sum over cells of log p(y[i, j]) - (|a|^2 + |b|^2 + s^2 + |v|^2 + (log r)^2) / 18 - (|U|^2 + |V|^2) / 2 - (logit(w) + 6)^2 / 8,
 
-the marginal likelihood of the noisy counts with weak normal priors on the effects, by L-BFGS (optax).
+the marginal likelihood of the noisy counts with weak normal priors on the effects, by L-BFGS (optax). r stays below 148.
 
 *Which terms.* Rows where the support has six cells or more for each row; columns and self-loops where it has six for each row and column, since
 with fewer an effect follows single cells. Public tables and the ranks 1, 2 and 4 are added in steps. Each step is fitted to nine tenths of
-the cells and judged by the likelihood of the noisy counts of the other tenth; it stays if that gains, and a higher rank is tried only then.
-The records are never read, so all of it is post-processing.
+the cells and judged by the likelihood of the noisy counts of the other tenth, and stays if that gains. A table of fewer than 200 cells has no
+tenth to judge by: it takes the public tables as they are, and no rank. The records are never read, so all of it is post-processing.
 
 Public tables enter as F = log(table + half its least positive number), centred. With the weight 1 the prior is the table times a row's and a
 column's effect.
@@ -43,7 +43,10 @@ RANKS = (1, 2, 4)
 _MOST_STEPS = 200
 _SMALL = 5e-7  # of the objective a cell, per step: the fit has settled
 _HELD_OUT = 0.1
+_MANY = 20_000  # cells, above which a rank is tried only after a smaller one gained
 _CELLS_PER_EFFECT = 6  # with fewer supported cells an effect would follow single cells
+_LARGEST = 5.0  # of log r
+_FLAT = 1.0  # nats: a fit has settled where no effect's derivative of the objective, over all cells, is larger
 _SPREAD = 3.0  # standard deviation of the normal priors on log scales
 
 
@@ -129,13 +132,18 @@ def log_means(p: dict[str, Any], d: _Data) -> Any:
 
 def cell_likelihoods(p: dict[str, Any], d: _Data, noise: Noise) -> Any:
     """log p(y) of every cell, near ones interpolated."""
-    prior = Prior(log_means(p, d), p["log_r"], jax.nn.sigmoid(p["outliers"]))
+    prior = Prior(log_means(p, d), log_dispersion(p), jax.nn.sigmoid(p["outliers"]))
     log_mean = prior.log_mean
     near, far, large = d.where
     out = jnp.zeros_like(log_mean)  # a cell number beyond it is dropped where it is set
     out = out.at[near].set(near_likelihood(d.near, prior.at(log_mean[near])))
     out = out.at[far].set(far_likelihood(d.far, noise, prior.at(log_mean[far])))
     return out.at[large].set(large_likelihood(d.large, prior.at(log_mean[large])))
+
+
+def log_dispersion(p: dict[str, Any]) -> Any:
+    """log r, below 5: no mean is believed to better than 8 %, and the tables of the fit stay exact enough."""
+    return _LARGEST - jax.nn.softplus(_LARGEST - p["log_r"])
 
 
 def objective(p: dict[str, Any], d: _Data, noise: Noise) -> Any:
@@ -148,7 +156,7 @@ def objective(p: dict[str, Any], d: _Data, noise: Noise) -> Any:
 
 @functools.partial(jax.jit, static_argnames=("noise",))
 def _maximised(p: dict[str, Any], d: _Data, noise: Noise) -> tuple[dict[str, Any], Any, Any, Any]:
-    """Parameters, held-out and whole mean log likelihood, and whether the optimiser settled."""
+    """Parameters, the log likelihood of each cell, whether the optimiser settled, and whether its value is finite."""
     loss = functools.partial(objective, d=d, noise=noise)
     search = optax.scale_by_zoom_linesearch(max_linesearch_steps=15, initial_guess_strategy="one")
     solver = optax.lbfgs(memory_size=15, linesearch=search)
@@ -158,16 +166,17 @@ def _maximised(p: dict[str, Any], d: _Data, noise: Noise) -> tuple[dict[str, Any
         return (state[2] < _MOST_STEPS) & (state[4] < 3)
 
     def step(state: Any) -> Any:
-        p, inner, n, last, still = state
+        p, inner, n, last, still, _ = state
         value, gradient = value_and_grad(p, state=inner)
         updates, inner = solver.update(gradient, inner, p, value=value, grad=gradient, value_fn=loss)
         still = jnp.where(jnp.abs(last - value) < _SMALL, still + 1, 0)
-        return optax.apply_updates(p, updates), inner, n + 1, value, still
+        steepest = jnp.max(jnp.stack([jnp.max(jnp.abs(part), initial=0.0) for part in gradient.values()])) * d.weight.sum()
+        return optax.apply_updates(p, updates), inner, n + 1, value, still, steepest
 
     # ends: after at most _MOST_STEPS steps
-    p, _, n, value, _ = jax.lax.while_loop(more, step, (p, solver.init(p), 0, jnp.inf, 0))
+    p, _, n, value, _, steepest = jax.lax.while_loop(more, step, (p, solver.init(p), 0, jnp.inf, 0, jnp.inf))
     each = cell_likelihoods(p, d, noise)
-    return p, each, n < _MOST_STEPS, jnp.isfinite(value)
+    return p, each, (n < _MOST_STEPS) & (steepest < _FLAT), jnp.isfinite(value)
 
 
 def public_table(table: Any, counts: NoisyCounts, name: str = "public") -> Float[np.ndarray, " cells"]:
@@ -326,10 +335,12 @@ def _fitted(table: NoisyCounts, cells: Cells, public: Sequence[Any], ranks: Sequ
     d = _data(table, cells, public, kept if searching else np.ones(count))
     effects = count // _CELLS_PER_EFFECT
     plain = _Terms(rows=table.counts.shape[0] <= effects, columns=sum(table.counts.shape) <= effects)
+    if not searching:
+        plain = plain._replace(public=len(public))
     tried = [plain._replace(public=len(public))] if public else []
-    tried += [plain._replace(rank=k) for k in ranks if k <= min(most, *table.counts.shape)]
+    tried += [plain._replace(rank=k) for k in ranks if k <= min(most, *table.counts.shape) and plain.columns]
     best, steps, terms, last = _start(table, d), list[Step](), plain, -np.inf
-    for step in [plain, *(tried if searching and plain.columns else [])]:
+    for step in [plain, *(tried if searching else [])]:
         wanted = terms._replace(public=max(terms.public, step.public), rank=step.rank)
         own = d._replace(use=wanted.masks(most))
         found, each, settled, finite = _maximised(_with_factors(best, own, table, wanted.rank), own, table.noise)
@@ -337,11 +348,11 @@ def _fitted(table: NoisyCounts, cells: Cells, public: Sequence[Any], ranks: Sequ
         steps.append(Step(str(wanted), judged, judged - last if step is not plain else np.nan, bool(settled)))
         if bool(finite) and judged > last:
             best, terms, last = found, wanted, judged
-        elif wanted.rank:
-            break  # a higher rank is not tried
+        elif wanted.rank and count > _MANY:
+            break  # each fit takes seconds
     d = d._replace(use=terms.masks(most), weight=jnp.ones(count))
     best, each, settled, _ = _maximised(best, d, table.noise)
-    prior = Prior(np.asarray(log_means(best, d)), float(best["log_r"]), float(jax.nn.sigmoid(best["outliers"])))
-    weights = tuple(float(v) for v in best["v"] * d.use[1])
+    prior = Prior(np.asarray(log_means(best, d)), float(log_dispersion(best)), float(jax.nn.sigmoid(best["outliers"])))
+    weights = tuple(float(v) for v in best["v"] * d.use[2])
     likelihood = float(np.asarray(each).sum())
     return FittedPrior(prior, likelihood, tuple(steps), str(terms), weights, bool(settled), *_directions(table, d, best, terms))

@@ -199,4 +199,5 @@ def noisy_counts(release: Any) -> NoisyCounts:
     noise = Noise(facts["form"], _SCALES[facts["form"]](facts))
     support = data.supported.values.astype(bool)
     counts = np.where(support, data.noisy_count.values, 0).astype(np.float64)
-    return NoisyCounts(counts, noise, support, tuple(str(label) for label in data["from"].values))
+    labels = tuple(str(label) for label in data["from"].values)
+    return NoisyCounts(counts, noise, support, labels, speaks_of(facts))

@@ -89,6 +89,8 @@ def test_noisy_counts_of_another_tool_and_a_public_table_are_read(noisy, call, t
         (["--noise", "laplace", "--scale", "2", "--of", "hitting:a:z"], "'z'"),
         (["--noise", "laplace", "--scale", "2", "--draws", "1"], "--draws"),
         (["--noise", "laplace", "--scale", "2", "--level", "2"], "--level"),
+        (["--noise", "laplace", "--scale", "2", "--seed", str(2**70)], "--seed"),
+        (["--noise", "laplace", "--scale", "2", "--of", "entropy,entropy"], "--of"),
     ],
 )
 def test_a_wrong_call_is_refused_and_nothing_is_written(noisy, call, tmp_path, arguments, says):
@@ -106,6 +108,33 @@ def test_a_prior_with_other_labels_says_which(noisy, call, tmp_path):
     assert code == 2
     assert "lacks 'c'" in errors
     assert "adds 'd'" in errors
+
+
+def test_what_is_no_release_is_refused_and_a_prior_by_its_option(noisy, call, tmp_path):
+    (tmp_path / "empty").mkdir()
+    assert "holds no model.nc" in call("estimate", tmp_path / "empty")[2]
+    assert "does not exist" in call("estimate", tmp_path / "lost")[2]
+    zeros = tmp_path / "zeros.csv"
+    zeros.write_text("from,a,b,c\na,0,0,0\nb,0,0,0\nc,0,0,0\n")
+    code, _, errors = call("estimate", noisy, "--noise", "laplace", "--scale", 2, "--prior", zeros)
+    assert code == 2
+    assert "--prior" in errors
+    sums = tmp_path / "sums.csv"
+    sums.write_text("from,a,b,total\na,1.5,2,3.5\nb,4,5,9\ntotal,5.5,7,12.5\n")
+    assert "sums" in call("estimate", sums, "--noise", "laplace", "--scale", 2)[2]
+
+
+def test_an_estimate_says_that_it_speaks_of_the_records_kept_of_persons(call, tmp_path):
+    (tmp_path / "labels.txt").write_text("a\nb\n")
+    rows = "".join(f"p{k // 3},{'ab'[k % 2]},{'ab'[k % 3 // 2]}\n" for k in range(60))
+    (tmp_path / "pairs.csv").write_text("person,from,to\n" + rows)
+    persons = ["--person-column", "person", "--records-per-person", 2]
+    options = ["--epsilon", 2, "--mechanism", "discrete-laplace", "--labels", tmp_path / "labels.txt", *persons]
+    made = call("privatize-model", tmp_path / "pairs.csv", *options, "-o", tmp_path / "out")
+    assert made[0] == 0, made[2]
+    code, said, errors = call("estimate", tmp_path / "out", "--draws", 30)
+    assert code == 0, errors
+    assert "at most 2 of a person" in said
 
 
 def test_a_release_of_dirichlet_rows_is_refused(call, tmp_path, release):

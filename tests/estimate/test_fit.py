@@ -53,8 +53,8 @@ def test_the_fit_says_how_it_went_and_is_the_same_again(fits):
     steps = estimate.fitted.steps
     assert steps[0].terms == "rows, columns and self-loops"
     assert np.isnan(steps[0].gain)
-    assert all(step.gain > 0 for step in steps[1:-1])
-    assert estimate.fitted.terms in [step.terms for step in steps]
+    kept = [step for step in steps if not step.gain <= 0]  # the first has no gain
+    assert estimate.fitted.terms == kept[-1].terms
     np.testing.assert_array_equal(estimate.shares, fit(table).shares)
 
 
@@ -130,20 +130,41 @@ def test_answers_carry_units_and_intervals_that_hold_their_mean(fits):
 
 
 @pytest.mark.statistical
-def test_intervals_of_shares_cover_as_often_as_they_say():
-    """Twelve releases of one table, cells of 8 records and more: 90 % intervals. Binomial error of 1,000 or so cells is 1 %, the prior's more."""
-    counts, hits, cells = counts_of(11), 0, 0
-    seen = counts >= 8
+def test_intervals_of_shares_cover_as_often_as_they_say_over_tables_of_the_prior():
+    """Twelve tables with the same means, each released once: 90 % intervals of shares of 8 records and more."""
+    rng = np.random.default_rng(11)
+    means = np.outer(rng.gamma(0.5, 400.0, 30) + 1, rng.dirichlet(np.full(30, 0.3)))
+    shares, cells = 0, 0
     for release in range(12):
-        estimate = fit(noisy(counts, 50 + release), ranks=())
-        found = answers(estimate, jax.random.key(release), ["shares"], draws=400)
-        own = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+        counts = rng.poisson(means).astype(float)
+        found = answers(fit(noisy(counts, 50 + release), ranks=()), jax.random.key(release), ["shares"], draws=400)
+        own, seen = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1), counts >= 8
         inside = (own >= found.shares_lower.values) & (own <= found.shares_upper.values)
-        hits, cells = hits + int(inside[seen].sum()), cells + int(seen.sum())
-    assert cells > 300
-    assert 0.85 < hits / cells < 0.96
-    narrow = 0.85  # what intervals of half the width would cover at most: 1.645 / 2 standard deviations, 59 %
-    assert hits / cells > narrow
+        shares, cells = shares + int(inside[seen].sum()), cells + int(seen.sum())
+    assert cells > 1000
+    assert 0.85 < shares / cells < 0.96  # intervals of half the width would cover about 59 %
+
+
+def test_a_table_of_few_cells_takes_its_public_table_and_a_ring_of_one_way_is_refused_for_times():
+    counts = np.array([[40.0, 3, 9], [2, 30, 1], [5, 5, 20]])
+    found = fit(NoisyCounts(counts, Noise("laplace", 2.0)), public=[counts + 1])
+    assert found.fitted.weights[0] > 0.1
+    one_way = np.triu(np.ones((3, 3), bool))
+    closed = fit(NoisyCounts(np.where(one_way, counts, 0), Noise("laplace", 2.0), one_way))
+    with pytest.raises(ValueError, match="does not let every state be reached"):
+        answers(closed, jax.random.key(0), ["stationary"])
+    assert answers(closed, jax.random.key(0), ["shares"], draws=20).shares.shape == (3, 3)
+
+
+def test_questions_that_would_share_a_name_are_refused():
+    table = NoisyCounts(np.full((4, 4), 9.0), Noise("laplace", 2.0), labels=["a", "b_c", "a_b", "c"])
+    found = fit(table)
+    for of in (["hitting:a:b_c", "hitting:a_b:c"], ["entropy", "entropy"]):
+        with pytest.raises(ValueError, match="twice"):
+            answers(found, jax.random.key(0), of)
+    colons = fit(NoisyCounts(np.full((4, 4), 9.0), Noise("laplace", 2.0), labels=["a", "b:c", "a:b", "c"]))
+    with pytest.raises(ValueError, match="two ways"):
+        answers(colons, jax.random.key(0), ["hitting:a:b:c"])
 
 
 @pytest.mark.parametrize(
@@ -154,6 +175,7 @@ def test_intervals_of_shares_cover_as_often_as_they_say():
         ({"counts": np.zeros((2, 2)), "noise": ("laplace", float("nan"))}, "scale"),
         ({"counts": [[0.5, 1.0]], "noise": ("discrete-laplace", 1.0)}, "not whole"),
         ({"counts": [[np.inf, 1.0]], "noise": ("laplace", 1.0)}, "finite"),
+        ({"counts": [[1e300, 1.0]], "noise": ("laplace", 1.0)}, "2\\^53"),
         ({"counts": [1.0, 2.0], "noise": ("laplace", 1.0)}, "shape"),
         ({"counts": [[3.0, 1.0]], "noise": ("laplace", 1.0), "support": np.array([[False, True]])}, "leaves out the cell"),
         ({"counts": [[0.0, 0.0]], "noise": ("laplace", 1.0), "support": np.array([[False, False]])}, "no cell in row"),

@@ -180,3 +180,33 @@ def test_the_gradient_is_finite_where_counts_are_nearly_poisson(log_r):
         p = {**_start(noisy, d), "log_r": jnp.asarray(log_r)}
         gradient = jax.grad(objective)(p, d, noisy.noise)
         assert all(np.isfinite(np.asarray(part)).all() for part in gradient.values())
+
+
+@pytest.mark.parametrize("name", ["discrete-laplace", "discrete-gaussian", "laplace", "gaussian"])
+def test_the_draws_of_a_large_count_have_its_moments_and_the_noise_of_the_release(name):
+    """b = 10, r = 140 and a prior mean 10 % above y: the prior narrows the posterior, which the closed form must show."""
+    noise, y = Noise(name, 10.0), np.array([4000.0])
+    log_mean, log_r = np.log(y / 0.9), np.log(140.0)
+    cells = Cells(y, noise)
+    assert cells.large.size == 1
+    found = moments(cells, Prior(log_mean, log_r, 1e-3))
+    expected = reference(noise, y[0], log_mean[0], 140.0, 1e-3, most=8000)
+    assert found.mean[0] == pytest.approx(expected[1], abs=0.05)
+    assert found.variance[0] == pytest.approx(expected[2], rel=0.02)
+    drawn = draws(jax.random.key(0), cells, Prior(log_mean, log_r, 1e-3), 20_000)
+    assert drawn.mean() == pytest.approx(expected[1], abs=0.7)
+    assert drawn.var() == pytest.approx(expected[2], rel=0.1)
+
+
+@pytest.mark.parametrize("scale", [1e-4, 5e-4, 1e-3, 0.1])
+def test_noise_of_next_to_no_scale_has_its_standard_deviation(scale):
+    deviation = Noise("discrete-laplace", scale).standard_deviation
+    assert 0 <= deviation < 0.01
+    found = moments(Cells(np.array([0.0, 3.0, 5000.0]), Noise("discrete-laplace", scale)), Prior(np.zeros(3), 0.0, 1e-3))
+    np.testing.assert_allclose(found.mean, [0.0, 3.0, 5000.0], atol=1e-3)
+
+
+def test_a_table_that_needs_too_much_memory_is_refused():
+    y = np.arange(-2000.0, 2000.0)
+    with pytest.raises(ValueError, match="GiB"):
+        _ = Cells(y, Noise("discrete-laplace", 2000.0)).fitted
