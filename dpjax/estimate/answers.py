@@ -365,9 +365,7 @@ def _batches(estimate: Estimate, drawn: np.ndarray) -> Iterator[tuple[int, np.nd
         yield first, estimate.matrices(drawn[first : first + size])
 
 
-def _add(
-    data: Any, name: str, dims: tuple[str, ...], values: np.ndarray, level: float, said: dict[str, Any], mid: Any
-) -> None:
+def _add(data: Any, name: str, dims: tuple[str, ...], values: np.ndarray, level: float, said: dict[str, Any], mid: Any) -> None:
     low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0)
     for suffix, part in (("", mid), ("_lower", low), ("_upper", high)):
         data[name + suffix] = (dims, part, said)

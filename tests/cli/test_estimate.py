@@ -110,7 +110,7 @@ def test_a_prior_with_other_labels_says_which(noisy, call, tmp_path):
     assert "adds 'd'" in errors
 
 
-def test_what_is_no_release_is_refused_and_a_prior_by_its_option(noisy, call, tmp_path):
+def test_other_folders_are_refused_and_a_wrong_prior_by_its_option(noisy, call, tmp_path):
     (tmp_path / "empty").mkdir()
     assert "holds no model.nc" in call("estimate", tmp_path / "empty")[2]
     assert "does not exist" in call("estimate", tmp_path / "lost")[2]
