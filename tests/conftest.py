@@ -28,6 +28,20 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+# Linux lets a process have 65,530 maps of memory, and each compiled program takes several: beyond that XLA crashes
+_MAPS = pathlib.Path("/proc/self/maps")
+_MANY_MAPS = 20_000
+
+
+def pytest_runtest_teardown(item, nextitem):
+    """After the last test of a file the compiled programs go, where they take many maps of memory; the cache on disk keeps them."""
+    if nextitem is not None and nextitem.path == item.path:
+        return
+    if _MAPS.exists() and _MAPS.read_bytes().count(b"\n") > _MANY_MAPS:
+        jax.clear_caches()
+        gc.collect()
+
+
 SHARED_DATA = pathlib.Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
