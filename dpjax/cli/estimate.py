@@ -98,8 +98,9 @@ def estimate(
     require(seed < 2**63, "seed", seed, "give a whole number from 0 to 2^63 - 1")
     import jax
 
-    print("fitting the prior to the noisy counts ...", file=sys.stderr, flush=True)
-    found = fit(table, public=tables)
+    print("fitting the prior to the noisy counts, in steps; 263 states take a minute or two ...", file=sys.stderr, flush=True)
+    found = fit(table, public=tables, progress=lambda step: print(f"  {step.terms}", file=sys.stderr, flush=True))
+    print("drawing from the posterior ...", file=sys.stderr, flush=True)
     result = answers(found, jax.random.key(seed), questions, draws=draws, level=level)
     lines = _words(found, result, questions, level)
     print("\n".join(lines))

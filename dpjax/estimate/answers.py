@@ -37,7 +37,7 @@ from dpjax._random import checked_key
 from dpjax.estimate.noise import NoisyCounts, project
 from dpjax.estimate.posterior import Cells, moments
 from dpjax.estimate.posterior import draws as posterior_draws
-from dpjax.estimate.prior import RANKS, FittedPrior, fit_prior
+from dpjax.estimate.prior import RANKS, FittedPrior, Step, fit_prior
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -114,7 +114,13 @@ class Estimate:
         return dense if total is None else dense * (total / dense.sum(axis=1, keepdims=True))
 
 
-def fit(table: NoisyCounts, *, public: Sequence[Any] = (), ranks: Sequence[int] = RANKS) -> Estimate:
+def fit(
+    table: NoisyCounts,
+    *,
+    public: Sequence[Any] = (),
+    ranks: Sequence[int] = RANKS,
+    progress: Callable[[Step], object] | None = None,
+) -> Estimate:
     """The best estimate of a chain from noisy counts: posterior means under a prior that is learned from the same noisy counts. On the host.
 
     This is post-processing: it spends no privacy budget.
@@ -123,6 +129,7 @@ def fit(table: NoisyCounts, *, public: Sequence[Any] = (), ranks: Sequence[int] 
         table: the noisy counts and the law of their noise.
         public: public tables (rows, columns) of numbers, 0 or more, that resemble the counts: an earlier year, 1/(distance + 1), a 0/1 graph.
         ranks: ranks of the product added to the log mean, tried in this order while held-out noisy counts gain; empty: none.
+        progress: called with each step of the search when it ends.
 
     Returns:
         The estimate. Where no prior can be fitted (the likelihood is not finite), the Euclidean projection, with `fitted` None.
@@ -131,7 +138,7 @@ def fit(table: NoisyCounts, *, public: Sequence[Any] = (), ranks: Sequence[int] 
     >>> fit(table).shares.round(2)  # doctest: +SKIP
     """
     cells = Cells(table.counts[table.cells], table.noise)
-    fitted = fit_prior(table, cells, public, ranks)
+    fitted = fit_prior(table, cells, public, ranks, progress)
     found = moments(cells, fitted.prior) if np.isfinite(fitted.log_likelihood) else None
     if found is None or not np.isfinite(found.mean).all():
         shares = project(table)

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -234,7 +234,13 @@ def _start(table: NoisyCounts, d: _Data) -> dict[str, Any]:
     return {name: jnp.asarray(value, float) for name, value in start.items()}
 
 
-def fit_prior(table: NoisyCounts, cells: Cells, public: Sequence[Any] = (), ranks: Sequence[int] = RANKS) -> FittedPrior:
+def fit_prior(
+    table: NoisyCounts,
+    cells: Cells,
+    public: Sequence[Any] = (),
+    ranks: Sequence[int] = RANKS,
+    progress: Callable[[Step], object] | None = None,
+) -> FittedPrior:
     """The prior of largest marginal likelihood, its terms chosen on held-out noisy counts; on the host, float64.
 
     Args:
@@ -242,9 +248,10 @@ def fit_prior(table: NoisyCounts, cells: Cells, public: Sequence[Any] = (), rank
         cells: their cells, grouped.
         public: public tables, (rows, columns) each.
         ranks: the ranks to try, increasing; empty: none.
+        progress: called with each step of the search when it ends.
     """
     with at_trace_time(), jax.numpy_dtype_promotion("standard"):  # optax's line search adds int32 to int64
-        return _fitted(table, cells, public, ranks)
+        return _fitted(table, cells, public, ranks, progress)
 
 
 def _directions(table: NoisyCounts, d: _Data, p: dict[str, Any], terms: _Terms) -> tuple[sparse.csr_array, np.ndarray]:
@@ -327,7 +334,9 @@ def _with_factors(p: dict[str, Any], d: _Data, table: NoisyCounts, rank: int) ->
     return min(tried, key=lambda found: found[0])[1]
 
 
-def _fitted(table: NoisyCounts, cells: Cells, public: Sequence[Any], ranks: Sequence[int]) -> FittedPrior:
+def _fitted(
+    table: NoisyCounts, cells: Cells, public: Sequence[Any], ranks: Sequence[int], progress: Callable[[Step], object] | None
+) -> FittedPrior:
     count, most = len(cells.y), max(RANKS)
     kept = np.ones(count)
     kept[np.random.default_rng(1).permutation(count)[: round(_HELD_OUT * count)]] = 0.0
@@ -346,6 +355,8 @@ def _fitted(table: NoisyCounts, cells: Cells, public: Sequence[Any], ranks: Sequ
         found, each, settled, finite = _maximised(_with_factors(best, own, table, wanted.rank), own, table.noise)
         judged = float(np.asarray(each)[kept == 0].mean()) if searching else float(np.asarray(each).mean())
         steps.append(Step(str(wanted), judged, judged - last if step is not plain else np.nan, bool(settled)))
+        if progress is not None:
+            progress(steps[-1])
         if bool(finite) and judged > last:
             best, terms, last = found, wanted, judged
         elif wanted.rank and count > _MANY:
