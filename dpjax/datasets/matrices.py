@@ -85,7 +85,7 @@ def read_grid(source: Any, format: Options = None) -> Grid:
         lines=tuple(line for line, _ in body),
         path=path,
         assumed=found.assumed,
-        doubtful=tuple(line for line, last in doubtful.items() if last >= has_side),
+        doubtful=tuple(line for line, _ in body if doubtful.get(line, -1) >= has_side),
     )
 
 

@@ -100,11 +100,11 @@ def test_the_fit_sees_the_likelihood_of_the_sums_with_its_gradient():
     assert min(cells.near.size, cells.far.size, cells.large.size) >= 1
     with jax.enable_x64(True):
         d = _data(noisy, cells, [np.arange(25.0).reshape(5, 5)], np.ones(25))
-        d = d._replace(use=(jnp.array(1.0), jnp.array(1.0), jnp.ones(4)))
+        d = d._replace(use=(jnp.array(1.0), jnp.array(1.0), jnp.array(1.0), jnp.ones(4)))
         p = parameters(_start(noisy, d))
-        from dpjax.estimate.prior import log_means
+        from dpjax.estimate.prior import log_dispersion, log_means
 
-        prior = Prior(np.asarray(log_means(p, d)), float(p["log_r"]), float(jax.nn.sigmoid(p["outliers"])))
+        prior = Prior(np.asarray(log_means(p, d)), float(log_dispersion(p)), float(jax.nn.sigmoid(p["outliers"])))
         each = np.asarray(cell_likelihoods(p, d, noisy.noise))
         gradient = jax.grad(objective)(p, d, noisy.noise)
         np.testing.assert_allclose(each, moments(cells, prior).log_likelihood, rtol=1e-5, atol=2e-5)

@@ -172,7 +172,7 @@ def test_the_mixing_form_in_numbers_and_where_nothing_mixes(chain3):
     assert mixing_factor(law.chain, 5) == pytest.approx(24.0)
     large = MarkovChain.from_matrix(np.full((33, 33), 1 / 33))
     law = joint_law(TrajectoryMechanism(large, epsilon=1.0, rho=1.0), 1, start=0)
-    with pytest.raises(ValueError, match="give tau_min"):
+    with pytest.raises(ValueError, match="pass tau_min"):
         EntropyConcentration(law).paulin(1.0)
     assert EntropyConcentration(law).paulin(1.0, tau_min=9).value < 1  # all edges alike: S never moves
 
