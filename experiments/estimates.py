@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
+from dpjax.counts.postprocess import row_errors
 from dpjax.datasets import read_count_matrix, read_od_counts, read_road_turns
 from dpjax.estimate import Noise, NoisyCounts, fit, floor, project
 from dpjax.plot import style
@@ -68,15 +69,14 @@ def error(shares: np.ndarray, counts: np.ndarray) -> float:
     """Total variation of the rows, weighted by their records."""
     totals = counts.sum(axis=1)
     own = counts / np.maximum(totals, 1)[:, None]
-    return float((totals / totals.sum()) @ (0.5 * np.abs(shares - own).sum(axis=1)))
+    return float((totals / totals.sum()) @ row_errors(own, shares)[1])
 
 
 def readings(table: Table, epsilon: float, seed: int) -> list[float]:
     """The errors of one release, in the order of `READINGS`."""
-    rng, q = np.random.default_rng(seed), -np.expm1(-epsilon / 2)
-    noise = rng.geometric(q, table.counts.shape) - rng.geometric(q, table.counts.shape)
-    y = np.where(table.support, table.counts + noise, 0.0)
-    noisy = NoisyCounts(y, Noise("discrete-laplace", 2 / epsilon), table.support)
+    noise = Noise("discrete-laplace", 2 / epsilon)
+    y = np.where(table.support, table.counts + noise.draw(np.random.default_rng(seed), table.counts.shape), 0.0)
+    noisy = NoisyCounts(y, noise, table.support)
     clipped = np.where(table.support, np.maximum(y, 0.0), 0.0)
     clipped = np.where(clipped.sum(axis=1, keepdims=True) > 0, clipped, table.support)
     found = [floor(noisy), clipped / clipped.sum(axis=1, keepdims=True), project(noisy), fit(noisy).shares]

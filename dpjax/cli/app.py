@@ -22,26 +22,26 @@ _USUAL = ("Arguments", "Options")  # typer's names of the two sections that come
 _COLUMNS = 100
 
 
-class _Command(TyperCommand):
-    """A command whose help has one section for each group of options."""
+class _Sections:
+    """Help with one section for each group of options."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         _choose_tables(self)
-        super().format_help(ctx, formatter)
+        super().format_help(ctx, formatter)  # type: ignore[misc]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         _write_options(self, ctx, formatter)
 
 
-class _Group(TyperGroup):
-    """The command `dpjax`, whose help has one section for each group of commands."""
+class _Command(_Sections, TyperCommand):
+    """A command of `dpjax`."""
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        _choose_tables(self)
-        super().format_help(ctx, formatter)
+
+class _Group(_Sections, TyperGroup):
+    """The command `dpjax`, whose help also has one section for each group of commands."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        _write_options(self, ctx, formatter)
+        super().format_options(ctx, formatter)
         self.format_commands(ctx, formatter)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

@@ -1,7 +1,7 @@
 """What a receiver does with a private release: `dpjax estimate` (the best estimate, intervals) and `dpjax simulate` (synthetic trajectories).
 
-RELEASE is what `privatize-model` wrote with noisy counts, or a CSV of anybody's noisy counts with --noise and --scale. Everything written is
-computed from the release and public files alone.
+RELEASE is what `privatize-model` wrote with noisy counts, or a CSV of anyone's noisy counts with --noise and --scale. All output is computed
+from the release and public files alone.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ OPTIONS = {
     "public": "--prior",
     "labels": "RELEASE",
     "length": "--length",
+    "lengths": "--length",
     "number": "--trajectories",
     "seed": "--seed",
 }
@@ -160,13 +161,14 @@ def _chain(release: pathlib.Path) -> tuple[list[str], np.ndarray]:
     from dpjax.estimate import fit
     from dpjax.release import noisy_counts, read_release
 
+    _check_release(release)
     data = read_release(release)
     labels = [str(label) for label in data["from"].values]
     return labels, fit(noisy_counts(data)).shares if "noisy_count" in data else data.probability.values
 
 
 def _write_csv(file: Any, labels: list[str], batches: Iterator[list[np.ndarray]]) -> None:
-    """A line a state: trajectory, step, state."""
+    """One line for each state: trajectory, step, state."""
     from dpjax.release.model import spreadsheet_safe
 
     text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
@@ -204,14 +206,21 @@ def _write_parquet(file: Any, labels: list[str], batches: Iterator[list[np.ndarr
             number += len(batch)
 
 
+def _check_release(path: pathlib.Path) -> None:
+    """InputError unless the path exists and, if it is a folder, has the file of a release."""
+    from dpjax._errors import require
+
+    require(path.exists(), "RELEASE", str(path), "give a release or a CSV", problem=f"{path} does not exist")
+    whole = not path.is_dir() or (path / "model.nc").is_file()
+    require(whole, "RELEASE", str(path), "give a folder that privatize-model wrote", problem=f"{path} holds no model.nc")
+
+
 def _noisy(path: pathlib.Path, noise: str | None, scale: float | None) -> NoisyCounts:
     """The noisy counts of a release, or of a CSV."""
     from dpjax._errors import require
     from dpjax.release.error_bars import noisy_counts
 
-    require(path.exists(), "RELEASE", str(path), "give a release or a CSV", problem=f"{path} does not exist")
-    whole = not path.is_dir() or (path / "model.nc").is_file()
-    require(whole, "RELEASE", str(path), "give a folder that privatize-model wrote", problem=f"{path} holds no model.nc")
+    _check_release(path)
     if path.is_dir() or path.suffix == ".nc":
         alone = noise is None and scale is None
         require(alone, "--noise, --scale", None, "leave them out", problem="are for a CSV: a release states its noise")
@@ -274,7 +283,7 @@ def _words(found: Estimate, result: xr.Dataset, questions: list[str], level: flo
     lines += ["the optimiser stopped at its limit of steps: the prior may be improved"] if not fitted.settled else []
     lines += [f"weight of {name}: {weight:.2f}" for name, weight in zip(_numbered(fitted.weights), fitted.weights, strict=True)]
     lines.append(f"these are estimates of {found.table.speaks_of}")
-    lines.append(f"intervals: {level:.0%}, each by itself, {result.attrs['draws']:,} posterior draws")
+    lines.append(f"intervals: {level:.0%}, pointwise, {result.attrs['draws']:,} posterior draws")
     for question in questions:
         lines.append("")
         lines += _answer(result, question.replace(":", "_"))
@@ -302,9 +311,11 @@ def _answer(result: xr.Dataset, name: str) -> list[str]:
 
 def _write(out: pathlib.Path, found: Estimate, result: xr.Dataset, lines: list[str], questions: list[str]) -> None:
     from dpjax import _atomic as atomic
+    from dpjax.release.model import write_matrix
 
+    labels = [str(label) for label in found.table.labels or range(len(found.shares))]
     writers: dict[str, Any] = {
-        "matrix.csv": lambda path: _write_matrix(path, found),
+        "matrix.csv": lambda path: write_matrix(path, labels, found.shares),
         "answers.csv": lambda path: path.write_text(_rows(result, questions), encoding="utf-8"),
         "answers.nc": lambda path: _storable(result).to_netcdf(path, engine="h5netcdf"),
         "answers.txt": lambda path: path.write_text("\n".join(lines) + "\n", encoding="utf-8"),
@@ -317,18 +328,6 @@ def _write(out: pathlib.Path, found: Estimate, result: xr.Dataset, lines: list[s
 def _storable(result: xr.Dataset) -> xr.Dataset:
     """Names that netCDF takes."""
     return result.rename({name: str(name).replace("/", "_") for name in result.data_vars})
-
-
-def _write_matrix(path: pathlib.Path, found: Estimate) -> None:
-    from dpjax.release.model import spreadsheet_safe
-
-    n = len(found.shares)
-    labels = [spreadsheet_safe(str(label)) for label in found.table.labels or range(n)]
-    with open(path, "w", newline="", encoding="utf-8") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(["from", *labels])
-        for label, row in zip(labels, found.shares.tolist(), strict=True):
-            writer.writerow([label, *map(repr, row)])
 
 
 def _rows(result: xr.Dataset, questions: list[str]) -> str:
@@ -351,7 +350,6 @@ def _rows(result: xr.Dataset, questions: list[str]) -> str:
 
 
 def _draw(path: pathlib.Path, result: xr.Dataset) -> None:
-    from dpjax.plot import comparison, style
+    from dpjax.plot import comparison
 
-    with style.look():
-        comparison.intervals_figure(result, "stationary").savefig(path, format="png")
+    comparison.intervals_figure(result, "stationary").savefig(path, format="png")

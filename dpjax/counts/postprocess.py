@@ -151,6 +151,12 @@ def floor_and_renormalise(
     return kept / kept.sum(axis=-1, keepdims=True)
 
 
+def floored(counts: np.ndarray, support: np.ndarray) -> np.ndarray:
+    """max(y, 1/2) over the sum of the row on the support, 0 outside. y: noisy counts."""
+    kept = np.where(support, np.maximum(counts, FLOOR), 0.0)
+    return kept / kept.sum(axis=1, keepdims=True)
+
+
 def project(noisy: Float[Array, "*batch n"], support: Bool[Array, "*rows n"] | None = None) -> Float[Array, "*batch n"]:
     """The Euclidean projection onto the simplex of the noisy total (at least 1), as shares; 0 outside the support. Pure."""
     low = jnp.asarray(-jnp.inf, noisy.dtype)

@@ -6,7 +6,7 @@ estimate.shares                                             the best estimate of
 answers(estimate, key, ["stationary", "hitting:A:B"])       intervals
 """
 
-from dpjax.estimate.answers import QUESTIONS, Estimate, answers, check_questions, fit, hitting_times, stationary
+from dpjax.estimate.answers import QUESTIONS, Estimate, answers, check_questions, fit
 from dpjax.estimate.noise import NAMES, Noise, NoisyCounts, floor, project
 from dpjax.estimate.prior import RANKS, FittedPrior, Step, public_table
 from dpjax.estimate.synthetic import parse_lengths, trajectories
@@ -24,10 +24,8 @@ __all__ = [
     "check_questions",
     "fit",
     "floor",
-    "hitting_times",
     "parse_lengths",
     "project",
     "public_table",
-    "stationary",
     "trajectories",
 ]

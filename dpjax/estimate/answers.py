@@ -34,10 +34,13 @@ from scipy import sparse
 
 from dpjax._errors import InputError, invalid, require, require_number, require_whole
 from dpjax._random import checked_key
+from dpjax._tracing import in_float64
+from dpjax.chains import entropy_rate, mixing_time, stationary_distribution
 from dpjax.estimate.noise import NoisyCounts, project
 from dpjax.estimate.posterior import Cells, moments
 from dpjax.estimate.posterior import draws as posterior_draws
 from dpjax.estimate.prior import RANKS, FittedPrior, Step, fit_prior
+from dpjax.paths import most_likely_path
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -149,102 +152,33 @@ def fit(
     return Estimate(table, fitted, counts, counts / counts.sum(axis=1, keepdims=True))
 
 
-Question = Callable[[Estimate, np.ndarray], np.ndarray]  # of matrices (n, states, states): (n, ...)
+Question = Callable[[np.ndarray], np.ndarray]  # of matrices (n, states, states): (n, ...)
 
 
-_ITERATIONS = 60
-_CACHE = 2**19  # numbers
-_SETTLED = 1e-13
-
-
-def _refined(
-    residual: Callable[[np.ndarray, slice], np.ndarray], start: np.ndarray, inverse: np.ndarray, n: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Solutions (n, states) of n nearby linear systems by iterative refinement with one inverse, and which of them settled.
-
-    residual(x, block): of the systems in a block, few enough to stay in a processor's cache. A step multiplies each matrix by a vector, where a
-    solve takes as many such products as there are states.
-    """
-    x = np.tile(start, (n, 1))
-    settled = np.zeros(n, bool)
-    size = max(1, _CACHE // len(start) ** 2)
-    for first in range(0, n, size):
-        block = slice(first, first + size)
-        for _ in range(_ITERATIONS):
-            r = residual(x[block], block)
-            settled[block] = np.abs(r).max(axis=1) <= _SETTLED * np.maximum(np.abs(x[block]).max(axis=1), 1.0)
-            if settled[block].all():
-                break
-            x[block] += r @ inverse
-    return x, settled & np.isfinite(x).all(axis=1)
-
-
-def stationary(matrices: Float[np.ndarray, "n states states"]) -> Float[np.ndarray, "n states"]:
-    """The stationary distribution of each matrix, by refinement from that of their mean; GTH where the refinement does not settle.
-
-    Args:
-        matrices: positive transition matrices, or such that each has one closed class.
-    """
-    from dpjax.chains import stationary_distribution
-
-    mean = matrices.mean(axis=0)
-    n = len(mean)
-    Z = np.linalg.inv(np.eye(n) - mean + 1.0 / n)
-    start = np.ones(n) @ Z / (np.ones(n) @ Z).sum()
-
-    def residual(x: np.ndarray, block: slice) -> np.ndarray:
-        return (np.matmul(x[:, None], matrices[block])[:, 0] - x) + (1.0 - x.sum(axis=1, keepdims=True)) / n
-
-    pi, settled = _refined(residual, start, Z, len(matrices))
-    for k in np.flatnonzero(~settled | (pi < -1e-12).any(axis=1)):
-        pi[k] = np.asarray(stationary_distribution(matrices[k]))
-    return np.maximum(pi, 0.0)
-
-
-def _stationary(estimate: Estimate, matrices: np.ndarray) -> np.ndarray:
-    return stationary(matrices)
-
-
-def _entropy(estimate: Estimate, matrices: np.ndarray) -> np.ndarray:
-    logs = np.log(np.where(matrices > 0, matrices, 1.0))
-    return -(stationary(matrices) * (matrices * logs).sum(axis=2)).sum(axis=1)
-
-
-def _mixing(estimate: Estimate, matrices: np.ndarray) -> np.ndarray:
-    from dpjax.chains import mixing_time
-
+def _mixing(matrices: np.ndarray) -> np.ndarray:
     return np.array([mixing_time(P) for P in matrices], float)
 
 
 def hitting_times(matrices: Float[np.ndarray, "n states states"], start: int, end: int) -> Float[np.ndarray, " n"]:
-    """Expected steps from `start` until `end` is reached, and back to it where both are one state."""
-    states = matrices.shape[-1]
-    others = np.flatnonzero(np.arange(states) != end)
-    Q = matrices[:, others[:, None], others]
-    inverse = np.linalg.inv(np.eye(len(others)) - Q.mean(axis=0)).T
-
-    def residual(x: np.ndarray, block: slice) -> np.ndarray:
-        return 1.0 + np.matmul(Q[block], x[..., None])[..., 0] - x
-
-    found, settled = _refined(residual, inverse.sum(axis=0), inverse, len(matrices))
-    for k in np.flatnonzero(~settled):
-        found[k] = np.linalg.solve(np.eye(len(others)) - Q[k], np.ones(len(others)))
-    h = np.zeros((len(matrices), states))
-    h[:, others] = found
+    """Expected steps from `start` until `end` is reached; if both are one state, until it is reached again."""
+    others = np.flatnonzero(np.arange(matrices.shape[-1]) != end)
+    h = np.zeros(matrices.shape[:2])
+    system = np.eye(len(others)) - matrices[:, others[:, None], others]
+    h[:, others] = np.linalg.solve(system, np.ones((len(matrices), len(others), 1)))[..., 0]
     return h[:, start] if start != end else 1.0 + (matrices[:, end] * h).sum(axis=1)
 
 
 def _hitting(start: int, end: int) -> Question:
-    return lambda estimate, matrices: hitting_times(matrices, start, end)
+    return lambda matrices: hitting_times(matrices, start, end)
 
 
 def _path(states: Sequence[int]) -> Question:
-    return lambda estimate, matrices: np.prod(matrices[:, states[:-1], states[1:]], axis=1)
+    return lambda matrices: np.prod(matrices[:, states[:-1], states[1:]], axis=1)
 
 
 _PLAIN: dict[str, tuple[Question, str, str]] = {
-    "stationary": (_stationary, "stationary probability", "1"),
-    "entropy": (_entropy, "entropy rate", "nats per step"),
+    "stationary": (in_float64(stationary_distribution), "stationary probability", "1"),
+    "entropy": (in_float64(entropy_rate), "entropy rate", "nats per step"),
     "mixing": (_mixing, "mixing time", "steps"),
 }
 QUESTIONS = ("shares", *_PLAIN, "hitting:A:B", "path:A:B")
@@ -268,7 +202,7 @@ def check_questions(table: NoisyCounts, of: Sequence[str]) -> None:
             _states(table, question)
     if set(of) != {"shares"}:
         classes = sparse.csgraph.connected_components(sparse.csr_array(table.support), connection="strong", return_labels=False)
-        remedy = "ask for shares alone, or estimate one class of states by itself"
+        remedy = "ask for shares alone, or estimate each class of states separately"
         require(classes == 1, "support", None, remedy, problem="does not let every state be reached from every other")
         require(rows > 1, "counts", None, "ask for shares alone", problem="has one state")
 
@@ -300,10 +234,7 @@ def _asked(estimate: Estimate, question: str) -> tuple[Question, dict[str, Any]]
     names = _names(estimate.table)
     if kind == "hitting":
         return _hitting(first, last), {"long_name": f"expected steps from {names[first]} to {names[last]}", "units": "steps"}
-    from dpjax.paths import most_likely_path
-
-    path = most_likely_path(estimate.matrix, first, last)
-    states = [int(state) for state in path]
+    states = [int(state) for state in most_likely_path(estimate.matrix, first, last)]
     said = {"long_name": f"probability of the path {' > '.join(str(names[i]) for i in states)}", "units": "1"}
     return _path(states), {**said, "path": [str(names[i]) for i in states]}
 
@@ -321,8 +252,8 @@ def answers(
         level: probability of each interval.
 
     Returns:
-        For each question q the variables q, q_lower and q_upper (":" becomes "_"), with units and a long name. Intervals are of each number
-        by itself. Their level is an average over tables drawn from the prior: see the page on estimates.
+        For each question q the variables q, q_lower and q_upper (":" becomes "_"), with units and a long name. Intervals are
+        pointwise. Their level is an average over tables drawn from the prior: see the page on estimates.
     """
     import xarray as xr
 
@@ -336,7 +267,7 @@ def answers(
         for question, (ask, _) in asked.items():
             kept = matrices[_some(first, len(matrices), draws)] if question == "mixing" else matrices
             if len(kept):
-                found[question].append(ask(estimate, kept))
+                found[question].append(ask(kept))
     names = np.array([str(name) for name in _names(estimate.table)], dtype=object)
     attributes = {
         "draws": draws,
@@ -344,10 +275,7 @@ def answers(
         "method": "empirical Bayes, posterior draws",
         "speaks_of": estimate.table.speaks_of,
     }
-    data = xr.Dataset(
-        coords={"state": names},
-        attrs=attributes,
-    )
+    data = xr.Dataset(coords={"state": names}, attrs=attributes)
     for question, (_, said) in asked.items():
         values = np.concatenate(found[question])
         dims = ("state",) if values.ndim == 2 else ()

@@ -1,7 +1,7 @@
-"""Noisy counts with a known noise law: what every estimate starts from.
+"""Noisy counts and the law of their noise: the input of every estimate.
 
 A table of counts c was released as y = c + Z, Z independent in each cell with a public law. dpjax, OpenDP, Google's libraries and others release
-such tables. Four laws are known here:
+such tables. Four laws are known:
 
     name                 log density of Z = z, up to a constant      scale
     discrete-laplace     -|z| / b,        z whole                    b
@@ -19,10 +19,13 @@ import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
 from dpjax._errors import invalid, real_array, require, require_number, require_word
+from dpjax._tracing import in_float64
+from dpjax.counts import postprocess
 
 _TAIL = 30.0  # nats: e^-30 is 1e-13
 
@@ -80,7 +83,7 @@ class Noise:
 
     @property
     def reach(self) -> int:
-        """A distance beyond which |Z| has a density below e^-30 of its largest."""
+        """The distance beyond which the density of Z is below e^-30 times its maximum, in whole records."""
         if "laplace" in self.name:
             return math.ceil(_TAIL * self.scale)
         return math.ceil(math.sqrt(2 * _TAIL) * self.scale)
@@ -186,28 +189,16 @@ class NoisyCounts:
 
     @property
     def has_loops(self) -> bool:
-        """Whether the table is square and has a diagonal, which then is the states' own."""
+        """Whether the table is square and its support has a cell of the diagonal."""
         assert self.support is not None
         return self.counts.shape[0] == self.counts.shape[1] and bool(np.diag(self.support).any())
 
 
-def floor(table: NoisyCounts, least: float = 0.5) -> Float[np.ndarray, "rows columns"]:
-    """The shares max(y, least) over their row's sum; 0 outside the support."""
-    require_number(least, "least", "give a positive number of records", lambda x: x > 0)
-    kept = np.where(table.support, np.maximum(table.counts, least), 0.0)
-    return kept / kept.sum(axis=1, keepdims=True)
+def floor(table: NoisyCounts) -> Float[np.ndarray, "rows columns"]:
+    """The shares max(y, 1/2) over their row's sum; 0 outside the support."""
+    return postprocess.floored(table.counts, np.asarray(table.support))
 
 
 def project(table: NoisyCounts) -> Float[np.ndarray, "rows columns"]:
-    """The shares nearest to y / (sum of y) in each row (Euclidean projection on the simplex of the support).
-
-    A row whose noisy counts sum to less than one record is projected as if they summed to one.
-    """
-    y, allowed = table.counts, np.asarray(table.support)
-    total = np.maximum(np.where(allowed, y, 0.0).sum(axis=1, keepdims=True), 1.0)
-    shares = np.where(allowed, y / total, -np.inf)
-    order = -np.sort(-shares, axis=1)
-    finite = np.isfinite(order)
-    excess = (np.cumsum(np.where(finite, order, 0.0), axis=1) - 1.0) / np.arange(1, y.shape[1] + 1)
-    last = (finite & (order > excess)).sum(axis=1) - 1
-    return np.maximum(shares - excess[np.arange(len(y)), last][:, None], 0.0)
+    """The Euclidean projection of each row onto the simplex of its noisy total (at least 1), as shares; 0 outside the support."""
+    return in_float64(postprocess.project)(jnp.asarray(table.counts), jnp.asarray(table.support))

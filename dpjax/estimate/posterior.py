@@ -16,11 +16,8 @@ sum, by the outliers' part of it (for y >= 0; Z(0) for y < 0).
 *Large counts.* Where y exceeds 2,000 records and 200 standard deviations of the noise, p(y) = p(c = y), and c is y plus noise, moved and narrowed
 by the slope l' and the curvature l'' of log p at y: with v the noise's variance, E(c | y) = y + V l' and the variance is V = v / (1 - v l'').
 
-*For the fit*, p(y) under NB is tabulated at the different values of y and on a grid of log m, in one product of matrices, with its derivative
-
-    d log p(y) / d log m = r / (r + m) (E(c | y) - m),
-
-and interpolated by cubic Hermite polynomials. The posterior itself is never interpolated.
+*For the fit*, log p(y) under NB is tabulated at the different values of y and on a grid of log m, by one product of matrices, with its derivative
+in log m, and interpolated by cubic Hermite polynomials. The posterior itself is never interpolated.
 """
 
 from __future__ import annotations
@@ -237,7 +234,7 @@ def large_likelihood(y: Any, prior: Prior) -> Any:
 
 
 def _weights(y: Any, first: Any, prior: Prior, noise: Noise, width: int) -> tuple[Any, Any, Any]:
-    """Counts, p(c) f(y - c) over the largest density, and the log of that density; first of one cell serves all, so that c is one row."""
+    """Counts, p(c) f(y - c) over the largest density, and the log of that density. `first` may have one element for all cells."""
     c = first[:, None] + jnp.arange(width, dtype=y.dtype)[None]
     nb = jnp.exp(log_negative_binomial(c, prior.at(prior.log_mean[:, None])))
     p = (1 - prior.outliers) * nb + prior.outliers * jnp.exp(log_outlier(c))

@@ -126,14 +126,16 @@ def log_means(p: dict[str, Any], d: _Data) -> Any:
     """log m of every cell."""
     rows, columns, public, ranks = d.use
     low = ((p["U"] * ranks[None])[d.rows] * p["V"][d.columns]).sum(axis=1)
-    given = p["c"] + p.get("shift", 0.0)
-    return given + rows * p["a"][d.rows] + columns * (p["b"][d.columns] + p["s"] * d.loop) + public * (p["v"] @ d.public) + low
+    return p["c"] + rows * p["a"][d.rows] + columns * (p["b"][d.columns] + p["s"] * d.loop) + public * (p["v"] @ d.public) + low
 
 
 def cell_likelihoods(p: dict[str, Any], d: _Data, noise: Noise) -> Any:
     """log p(y) of every cell, near ones interpolated."""
-    prior = Prior(log_means(p, d), log_dispersion(p), jax.nn.sigmoid(p["outliers"]))
-    log_mean = prior.log_mean
+    return _at_log_means(log_means(p, d), p, d, noise)
+
+
+def _at_log_means(log_mean: Any, p: dict[str, Any], d: _Data, noise: Noise) -> Any:
+    prior = Prior(log_mean, log_dispersion(p), jax.nn.sigmoid(p["outliers"]))
     near, far, large = d.where
     out = jnp.zeros_like(log_mean)  # a cell number beyond it is dropped where it is set
     out = out.at[near].set(near_likelihood(d.near, prior.at(log_mean[near])))
@@ -300,11 +302,7 @@ _SIZES = (0.1, 0.3, 1.0, 3.0)
 @functools.partial(jax.jit, static_argnames=("noise",))
 def _slopes(p: dict[str, Any], d: _Data, noise: Noise) -> Any:
     """The derivative of the marginal log likelihood in the log mean of each cell."""
-
-    def total(shift: Any) -> Any:
-        return (d.weight * cell_likelihoods({**p, "shift": shift}, d, noise)).sum()
-
-    return jax.grad(total)(jnp.zeros(len(d.rows), float))
+    return jax.grad(lambda log_mean: d.weight @ _at_log_means(log_mean, p, d, noise))(log_means(p, d))
 
 
 @functools.partial(jax.jit, static_argnames=("noise",))

@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from dpjax._errors import invalid, real_array, require, require_whole
-from dpjax.estimate.answers import stationary
+from dpjax._errors import InputError, invalid, real_array, require, require_whole
+from dpjax._tracing import in_float64
+from dpjax.chains import stationary_distribution
 
 _BATCH = 10_000
 _LONGEST = 2**24  # states of a trajectory
@@ -40,9 +41,9 @@ def parse_lengths(text: str) -> Float[np.ndarray, " lengths"] | int | tuple[str,
             require(1 <= least <= most <= _LONGEST, "length", text, "give whole numbers, 1 or more, the smaller first")
             return (np.arange(1, most + 1) >= least) / (most - least + 1)
         return int(text)
-    except ValueError as error:
-        if getattr(error, "argument", None) is not None:
-            raise
+    except InputError:
+        raise
+    except ValueError:
         invalid("length", text, _REMEDY)
 
 
@@ -91,7 +92,7 @@ def _start(start: Any, P: np.ndarray) -> np.ndarray:
     """Cumulative probabilities of the first state."""
     n = len(P)
     if start is None:
-        law = stationary(P[None])[0]
+        law = in_float64(stationary_distribution)(P)
     elif isinstance(start, int | np.integer):
         require(0 <= start < n, "start", start, f"give a state's index, below {n}, or {n} probabilities")
         law = np.arange(n) == start

@@ -355,6 +355,6 @@ def intervals_figure(answers: xr.Dataset, name: str, most: int = 40) -> Figure:
         axes.set_xlabel(f"{mid.attrs['long_name']} ({mid.attrs['units']})")
         level, draws = float(answers.attrs["level"]), int(answers.attrs["draws"])
         style.caption(
-            drawn, f"Estimated from a private release: {shown}; {level:.0%} intervals of {draws:,} posterior draws, each by itself."
+            drawn, f"Estimated from a private release: {shown}; {level:.0%} intervals of {draws:,} posterior draws, pointwise."
         )
     return drawn

@@ -74,22 +74,13 @@ def data_of(results: xr.Dataset) -> str:
     return f"Data: {str(results.attrs['data_source']).rstrip('.')}."
 
 
-_SHORT = {  # sentences of `dpjax.simplex.rows` and `dpjax.sweep.workloads.count`, shortened for a caption
-    "observed in the data, treated as public by the user's declaration": "observed, declared public",
-    "the smallest share of each row, read off the data and treated as public by the user's declaration": (
-        "observed smallest share of each row, declared public"
-    ),
-}
-
-
 def public_of(results: xr.Dataset) -> str:
     """The sentence that names the inputs that are public, with a space before it; empty if the results name none."""
     if "data_public" not in results.attrs:
         return ""
-    named = str(results.attrs["data_public"])
-    for long, short in _SHORT.items():
-        named = named.replace(long, short)
-    return f" Public: {named}."
+    from dpjax.simplex.rows import BY_DECLARATION
+
+    return f" Public: {str(results.attrs['data_public']).replace(BY_DECLARATION, 'declared public')}."
 
 
 def cells(results: xr.Dataset) -> list[xr.Dataset]:

@@ -37,14 +37,14 @@ import os
 import pathlib
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from dpjax import _atomic as atomic
 from dpjax._errors import require
-from dpjax.counts.postprocess import FLOOR
+from dpjax.counts.postprocess import floored
 from dpjax.counts.protocol import ExactSampler, exactly
 from dpjax.release.secret import Records
 from dpjax.release.selection import Pairs
@@ -87,12 +87,6 @@ def smoothed(draws: np.ndarray, support: np.ndarray) -> np.ndarray:
     """(x + 1/2)/(M + n/2) on the support, 0 outside. M: draws of the row; n: its supported cells."""
     halves = np.where(support, 2.0 * draws + 1.0, 0.0)
     return halves / halves.sum(axis=1, keepdims=True)
-
-
-def floored(counts: np.ndarray, support: np.ndarray) -> np.ndarray:
-    """max(y, 1/2) over the sum of the row on the support, 0 outside. y: noisy counts."""
-    kept = np.where(support, np.maximum(counts, FLOOR), 0.0)
-    return kept / kept.sum(axis=1, keepdims=True)
 
 
 def resolution(concentrations: np.ndarray) -> np.ndarray:
@@ -246,7 +240,7 @@ def write_release(model: PrivateModel, statement: Mapping[str, Any], out: pathli
     atomic.write_folder(
         out,
         {
-            "model.csv": lambda path: _write_csv(model, path),
+            "model.csv": lambda path: write_matrix(path, model.labels, model.probabilities),
             MODEL_FILE: lambda path: dataset(model, statement).to_netcdf(path, engine="h5netcdf"),
             "statement.txt": lambda path: path.write_text(str(said), encoding="utf-8"),
             "statement.json": lambda path: path.write_text(said.json(), encoding="utf-8"),
@@ -301,10 +295,11 @@ def spreadsheet_safe(label: str) -> str:
     return f"'{label}" if _FORMULA.match(label) and not _NUMBER.fullmatch(label) else label
 
 
-def _write_csv(model: PrivateModel, path: pathlib.Path) -> None:
-    names = [spreadsheet_safe(label) for label in model.labels]
+def write_matrix(path: pathlib.Path, labels: Sequence[str], probabilities: np.ndarray) -> None:
+    """A labelled matrix as CSV; the labels are safe in a spreadsheet (`spreadsheet_safe`)."""
+    names = [spreadsheet_safe(label) for label in labels]
     with open(path, "w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream)
         writer.writerow(["from", *names])
-        for name, row in zip(names, model.probabilities, strict=True):
+        for name, row in zip(names, probabilities, strict=True):
             writer.writerow([name, *(repr(float(p)) for p in row)])

@@ -235,13 +235,14 @@ def check_counts(counts: Shares) -> None:
 
 
 Source = Literal["declared", "observed"]
+BY_DECLARATION = "treated as public by the user's declaration"
 _SUPPORT = {
     "declared": "support: declared public by the user",
-    "observed": "support: observed in the data, treated as public by the user's declaration",
+    "observed": f"support: observed in the data, {BY_DECLARATION}",
 }
 _ETA = {
     "declared": "eta: declared public by the user",
-    "observed": "eta: the smallest share of each row, read off the data and treated as public by the user's declaration",
+    "observed": f"eta: the smallest share of each row, read off the data and {BY_DECLARATION}",
 }
 
 

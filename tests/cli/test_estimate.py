@@ -179,6 +179,7 @@ def test_a_release_of_rows_is_simulated_from_its_probabilities(call, tmp_path, r
     ("changed", "says"),
     [
         ({"--length": "many"}, "--length"),
+        ({"--length": "0"}, "--length"),
         ({"--trajectories": "0"}, "--trajectories"),
         ({"--start": "moon"}, "--start"),
         ({"--seed": "-1"}, "--seed"),

@@ -42,13 +42,14 @@ from dpjax._errors import InputError, invalid, require
 from dpjax.chains import gth
 from dpjax.counts import CountMechanism, Neighbours, Target
 from dpjax.counts.protocol import parameters
+from dpjax.simplex.rows import BY_DECLARATION
 from dpjax.sweep.grid import Table, validated
 from dpjax.sweep.workload import Coordinate, Label, Prepared, Quantity, Scalar
 from dpjax.sweep.workloads import MEASURES, STATIONARY, KnownChain, cell_table, known_chain, measured, shown, shown_key
 
 _SUPPORTS = {
     "all": "support: all pairs of states, public",
-    "observed": "support: observed in the data, treated as public by the user's declaration",
+    "observed": f"support: observed in the data, {BY_DECLARATION}",
 }
 _WHOLE = 2**24  # float32 represents every whole number up to this one
 
