@@ -280,7 +280,7 @@ def _words(found: Estimate, result: xr.Dataset, questions: list[str], level: flo
     assert fitted is not None
     cells = len(fitted.prior.log_mean)
     lines = [f"prior: {fitted.terms}; fitted to {cells:,} noisy counts, marginal log likelihood {fitted.log_likelihood:.1f}"]
-    lines += ["the optimiser stopped at its limit of steps: the prior may be improved"] if not fitted.settled else []
+    lines += ["the fit has not settled: another prior may be better"] if not fitted.settled else []
     lines += [f"weight of {name}: {weight:.2f}" for name, weight in zip(_numbered(fitted.weights), fitted.weights, strict=True)]
     lines.append(f"these are estimates of {found.table.speaks_of}")
     lines.append(f"intervals: {level:.0%}, pointwise, {result.attrs['draws']:,} posterior draws")

@@ -58,7 +58,7 @@ class Step:
         terms: what the log mean is made of, in words.
         held_out: mean log likelihood, in nats, of a noisy count that the fit did not use.
         gain: what it gains over the step before, in nats a cell; NaN for the first.
-        settled: whether the optimiser stopped by itself.
+        settled: whether the optimiser ended within its limit of steps and where the objective is flat.
     """
 
     terms: str
@@ -77,7 +77,7 @@ class FittedPrior:
         steps: the search; the terms in use are those of the last step that gained.
         terms: the terms in use.
         weights: the weight of each public table; 0 where they are not in use.
-        settled: whether the last fit stopped by itself.
+        settled: the same of the last fit.
         directions: (cells, parameters) derivatives of the log means in the fitted effects, and `precision`, (parameters,), that of their priors.
     """
 
